@@ -99,11 +99,17 @@ def open_reference(
             f"against = {str(root)!r}: the corpus has no index; set `index = true` in "
             "`[deduplicate]` of its recipe, and run that again"
         )
-    for key in ("shingle", "unit", "bands", "rows") if near else ():
-        theirs, ours = getattr(own.near, key), getattr(near, key)
+    keys = [("form", "exact"), ("arabic_marks", "arabic_marks")] if settings.compares_texts else []
+    pairs = [(getattr(own, field), getattr(settings, field), name) for field, name in keys]
+    if near:
+        pairs += [
+            (getattr(own.near, key), getattr(near, key), f"near.{key}")
+            for key in ("shingle", "unit", "signs", "arabic_marks", "bands", "rows")
+        ]
+    for theirs, ours, name in pairs:
         if theirs != ours:
             raise RecipeError(
-                f"against = {str(root)!r}: its index was built with other parameters: near.{key} "
+                f"against = {str(root)!r}: its index was built with other parameters: {name} "
                 f"is {theirs} there, {ours} in the recipe"
             )
     for part in manifest.parts:

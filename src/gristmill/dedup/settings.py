@@ -35,6 +35,9 @@ TRACKING = (
 )
 
 
+ExactForm = Literal["bytes", "folded", "words"]
+
+
 class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Near duplicates: documents that share a band of their MinHash signatures are candidates,
     which are verified.
@@ -44,6 +47,9 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """
 
     shingle: int = 5  # Words (or characters) of a shingle, from 1 to 100.
+    # Whether operators and signs (`<=`, `+`, `-5`) are words; otherwise they are left out.
+    signs: bool = True
+    arabic_marks: bool = True  # Whether Arabic vowel marks and tatweel count.
     # What a shingle is made of. In scripts written without spaces each character is a word.
     unit: Literal["words", "characters"] = "words"
     # Numbers in a signature. Only bands * rows is accepted; unset: that number.
@@ -101,6 +107,11 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         msgspec.structs.force_setattr(self, "floor", floor)
 
     @property
+    def form(self) -> Literal["signs", "words"]:
+        """What texts are compared as."""
+        return "signs" if self.signs else "words"
+
+    @property
     def numbers(self) -> int:
         """How many numbers a signature has."""
         return self.bands * self.rows
@@ -122,6 +133,7 @@ class FrequentLines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     # What is compared. Paragraphs have blank lines between them; of sentences every three that
     # follow each other are compared together, and each place counts (C4).
     unit: Literal["lines", "paragraphs", "sentences"] = "lines"
+    arabic_marks: bool = True  # Whether Arabic vowel marks and tatweel count.
     # A line with fewer characters, once normalised, is never removed.
     least_characters: Annotated[int, Meta(ge=1)] = 1
 
@@ -141,6 +153,16 @@ class Substrings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     boundary: Literal["characters", "words", "lines"] = "words"
     # `cut` removes repeated text; `count` only measures it.
     action: Literal["cut", "count"] = "cut"
+
+
+def without_defaults(table: dict[str, Any]) -> None:
+    """Take keys that came later out of a stored `[deduplicate]` where they have their defaults: a
+    corpus made before has none of them.
+    """
+    for part in (table, table["near"], table["lines"]):
+        for key in ("arabic_marks", "signs"):
+            if part is not None and part.get(key) is True:
+                del part[key]
 
 
 class NearOfLanguage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -170,7 +192,13 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     normal_urls: bool = True
     # URL parameters that the normal form leaves out; `utm_*` is every name that begins with `utm_`.
     tracking: tuple[str, ...] = TRACKING
-    exact: bool = True  # Drop a document whose normalised text is equal to an earlier one's.
+    # Drop a document whose text is equal to an earlier one's: with `folded`, which is what true
+    # means, once Unicode and white space are folded (docs/compared-text.md); with `words` by its
+    # words in lower case alone; with `bytes` as it is.
+    exact: bool | ExactForm = True
+    # Whether Arabic vowel marks and tatweel count when texts are compared. With false they do not
+    # for near duplicates and frequent lines either.
+    arabic_marks: bool = True
     near: Near | None = None  # How near duplicates are found. Without the table none are.
     # How frequent lines are removed. Without the table none are.
     lines: FrequentLines | None = None
@@ -201,9 +229,14 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return bool(self.url or self.compares_texts or self.near)
 
     @property
+    def form(self) -> ExactForm:
+        """What equal texts are equal in."""
+        return "folded" if isinstance(self.exact, bool) else self.exact
+
+    @property
     def compares_texts(self) -> bool:
         """Whether equal texts are looked for, in any language."""
-        return self.exact or any(
+        return bool(self.exact) or any(
             entry is not False and bool(entry.exact) for entry in (self.by_language or {}).values()
         )
 
@@ -212,9 +245,15 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         table: dict[str, Any] = msgspec.to_builtins(self)
         if self.by_language is None:
             del table["by_language"]
+        without_defaults(table)
         return table
 
     def __post_init__(self) -> None:
+        if not self.arabic_marks:
+            for name in ("near", "lines"):
+                if (part := getattr(self, name)) is not None:
+                    part = msgspec.structs.replace(part, arabic_marks=False)
+                    msgspec.structs.force_setattr(self, name, part)
         for name in self.tracking:
             if name in ("", "*") or name != name.lower() or "*" in name[:-1]:
                 raise ValueError(

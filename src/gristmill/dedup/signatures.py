@@ -1,5 +1,5 @@
-"""The hash of each document's normalised text, and its MinHash signature: duplicates are found by
-them.
+"""The hash of each document's text as it is compared, and its MinHash signature: duplicates are
+found by them.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ def text_hashes(
     key: bytes = b"",
     size: int = HASH_BYTES,
 ) -> bytes:
-    """BLAKE2b (RFC 7693) of n normalised texts: n * size bytes.
+    """BLAKE2b (RFC 7693) of n texts as they are compared: n * size bytes.
 
-    offsets (n + 1,) and data are the normalised texts, `texts` the original ones. A text whose
-    normal form is empty is hashed as it is, with a personalisation of its own: `!!!` and `???` are
+    offsets (n + 1,) and data are the compared texts, `texts` the original ones. A text whose
+    form is empty is hashed as it is, with a personalisation of its own: `!!!` and `???` are
     not equal.
     """
     if len(texts) < FEW:
@@ -63,11 +63,12 @@ def sign(
     `labels` (n,) string are what documents are compared within (null: nothing): a text has another
     hash and other minima under each.
     """
+    from gristmill.kernels.folding.compared import compared
     from gristmill.kernels.hashing import minhash
-    from gristmill.kernels.unicode.normalised import normalise
 
     texts = batch["text"]
-    offsets, data = normalise(*utf8_buffers(texts))
+    raw = utf8_buffers(texts)
+    offsets, data = compared(*raw, settings.form, arabic_marks=settings.arabic_marks)
     hashes = np.frombuffer(text_hashes(offsets, data, texts), np.uint8).reshape(-1, HASH_BYTES)
     masks = None if labels is None else _masks(labels)
     if masks is not None:
@@ -77,6 +78,7 @@ def sign(
     if near is None:
         signature = pa.nulls(len(batch), pa.binary(4))
     else:
+        offsets, data = compared(*raw, near.form, arabic_marks=near.arabic_marks)
         multipliers, addends = minhash.permutations(count, SEED)
         values, shingles = minhash.sign(
             offsets,

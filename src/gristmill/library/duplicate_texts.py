@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from gristmill import schema
 from gristmill.columns import rows_of
 from gristmill.dedup import duplicates, signatures
-from gristmill.dedup.settings import Deduplicate, Near
+from gristmill.dedup.settings import Deduplicate, ExactForm, Near
 from gristmill.dedup.shard_tables import GROUP, ShardTables
 from gristmill.engine.engine import worker_count
 from gristmill.engine.executor import threads_with
@@ -38,7 +38,7 @@ def deduplicate_texts(
     texts: Any,
     *,
     near: Near | Mapping[str, Any] | bool | None = True,
-    exact: bool = True,
+    exact: bool | ExactForm = True,
     url: bool = False,
     keep: Literal["first", "longest"] = "first",
     text: str = "text",
@@ -49,11 +49,12 @@ def deduplicate_texts(
     instead) and `similarity`.
 
     `texts` is what filters take; a table may have `url`. `near` is True, a Near or its parameters,
-    or False; `keep` says which of two duplicates is kept. Temporary files take a few times the
-    bytes of the texts, in the folder of `tempfile`. Raises ArgumentError, MachineError.
+    or False; `exact` is True, the form in which texts are equal (docs/compared-text.md), or False;
+    `keep` says which of two duplicates is kept. Temporary files take a few times the bytes of the
+    texts, in the folder of `tempfile`. Raises ArgumentError, MachineError.
 
     >>> import gristmill
-    >>> found = gristmill.deduplicate(["One text.", "Another.", "one  text"], near=False)
+    >>> found = gristmill.deduplicate(["One text.", "Another.", "One  text."], near=False)
     >>> found["keeper"].to_pylist()
     [None, None, 0]
     """
@@ -125,7 +126,7 @@ class MinHash:
 def _settings(
     near: Near | Mapping[str, Any] | bool | None,
     *,
-    exact: bool = True,
+    exact: bool | ExactForm = True,
     url: bool = False,
     keep: str = "first",
 ) -> Deduplicate:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from gristmill.dedup.settings import Deduplicate
+from gristmill.dedup.settings import Deduplicate, without_defaults
 from gristmill.errors import RecipeError
 from gristmill.filters.api import registry
 from gristmill.filters.api.custom import Custom, Unloaded
@@ -354,6 +354,8 @@ def stored(recipe: Recipe) -> dict[str, Any]:
         for key in ("repeat", "partition", "begin_of_text"):  # that came later, as LATER's
             if table["tokens"][key] is None:
                 del table["tokens"][key]
+    if table["deduplicate"] is not None:
+        without_defaults(table["deduplicate"])
     table["step"] = [_stored_step(place, step) for place, step in enumerate(recipe.step)]
     return dict(table)
 

@@ -25,7 +25,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.drops import EXACT, NEAR, SAME_URL
 from gristmill.dedup.shard_tables import read_documents
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.kernels.unicode.normalised import normalise
+from gristmill.kernels.folding.compared import compared
 from gristmill.phases.output.write_manifest import read_plan
 from gristmill.reports.status import held
 from gristmill.reports.verify import finished
@@ -244,7 +244,7 @@ def _texts(state: _CorpusFiles, shown: list[int], result: list[dict[str, Any]]) 
 def _normalised(text: str) -> dict[str, str]:
     """The lines of a text by their normalised form, if it is not empty; of equal ones the first."""
     lines = text.splitlines()
-    offsets, data = normalise(*utf8_buffers(pa.array(lines, pa.string())))
+    offsets, data = compared(*utf8_buffers(pa.array(lines, pa.string())), "signs")
     forms = strings_of(offsets.astype(np.int32), data).to_pylist()
     return {form: line for form, line in zip(reversed(forms), reversed(lines), strict=True) if form}
 

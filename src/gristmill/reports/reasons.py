@@ -96,7 +96,7 @@ DEDUPLICATE: Mapping[str, Reason] = {
         "An earlier document that is kept has the same URL.", "`url = false` compares no URLs."
     ),
     "exact_duplicate": Reason(
-        "An earlier document that is kept has the same normalised text.",
+        "An earlier document that is kept has the same text, once it is folded.",
         "`exact = false` compares no whole texts.",
     ),
     "near_duplicate": Reason(

@@ -13,10 +13,10 @@ With `unit = "sentences"` three sentences that follow each other are compared to
 (Raffel 2020, section 2.2: all but one of any three-sentence span are discarded): a span has the
 hashes of its sentences, and is at the place of its first one. Sentences without words are in none.
 
-Lines are compared by 64 bits of their normalised text. With N different lines, L of them listed,
-the chance that any other line is removed by mistake is N * L / 2^64: 5 in 10,000 for 10^10 lines
-and 10^6 listed, over the whole corpus. An attacker gains nothing by making lines collide: to repeat
-somebody's line makes it frequent as well.
+Lines are compared by 64 bits of their form (docs/compared-text.md). With N different lines, L of
+them listed, the chance that any other line is removed by mistake is N * L / 2^64: 5 in 10,000 for
+10^10 lines and 10^6 listed, over the whole corpus. An attacker gains nothing by making lines
+collide: to repeat somebody's line makes it frequent as well.
 """
 
 from collections.abc import Iterable, Iterator
@@ -77,8 +77,8 @@ class _HashedLines(NamedTuple):
 
 
 def _hashed(texts: pa.Array, settings: FrequentLines) -> _HashedLines:
+    from gristmill.kernels.folding.compared import compared
     from gristmill.kernels.text import lines as kernels
-    from gristmill.kernels.unicode.normalised import normalise
 
     offsets, data = utf8_buffers(texts)
     if settings.unit == "sentences":
@@ -87,9 +87,10 @@ def _hashed(texts: pa.Array, settings: FrequentLines) -> _HashedLines:
         found = find_sentences(offsets, data)
     else:
         found = kernels.find(offsets, data, paragraphs=settings.unit == "paragraphs")
-    # A normalised text has no white space at its ends, so a line may be hashed with its line end.
+    # What is compared has no white space at its ends, so a line may be hashed with its line end.
     hashes, counts = kernels.hash_lines(
-        *normalise(found.starts, data), least=settings.least_characters
+        *compared(found.starts, data, "signs", arabic_marks=settings.arabic_marks),
+        least=settings.least_characters,
     )
     if settings.unit == "sentences":
         return _spans(data, found, hashes, counts)

@@ -167,8 +167,8 @@ def _placed(
 
 def write_group(task: ShingleTask) -> ShingleFiles:
     """Write the shingles of the wanted texts of a group."""
+    from gristmill.kernels.folding.compared import compared
     from gristmill.kernels.hashing import minhash
-    from gristmill.kernels.unicode.normalised import normalise
 
     near, wanted = task.near, map_array(task.wanted, np.int64)
     files = ShingleFiles(fresh(task.work, "shingles"), fresh(task.work, "shingles.sizes"))
@@ -176,7 +176,9 @@ def write_group(task: ShingleTask) -> ShingleFiles:
         for table in task.tables:
             for batch in read_documents(table, wanted, ["document", "text"]):
                 offsets, hashes = minhash.distinct_shingles(
-                    *normalise(*utf8_buffers(batch["text"])),
+                    *compared(
+                        *utf8_buffers(batch["text"]), near.form, arabic_marks=near.arabic_marks
+                    ),
                     width=near.shingle,
                     characters=near.unit == "characters",
                 )

@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from gristmill.columns import utf8_buffers, well_formed
 from gristmill.dedup.near.candidates import least_agreement
-from gristmill.dedup.settings import Near
+from gristmill.dedup.settings import ExactForm, Near
 from gristmill.dedup.signatures import HASH_BYTES, SEED, text_hashes
 from gristmill.dedup.stream.sqlite_store import SqliteStore
+from gristmill.kernels.folding.compared import compared
 from gristmill.kernels.hashing import minhash, pairs
-from gristmill.kernels.unicode.normalised import normalise
 
 PAIR_BITS = 48  # of the candidate in a pair; the place of the text in its batch is above them
 
@@ -22,13 +22,13 @@ class SignedTexts(NamedTuple):
 
     first: int  # the document number of the first text
     hashes: list[bytes]
-    offsets: np.ndarray  # (n + 1,) int64 into data: the normalised texts
+    offsets: np.ndarray  # (n + 1,) int64 into data: the texts as `near` compares them
     data: np.ndarray  # (bytes,) uint8
     signatures: np.ndarray  # (n, permutations) uint32
     shingles: np.ndarray  # (n,) int64: how many shingles each text has
 
     def text(self, document: int) -> bytes:
-        """The normalised text of one of them."""
+        """One of the texts as `near` compares it."""
         place = document - self.first
         return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes()
 
@@ -158,13 +158,16 @@ class BucketMatches:
                     self.entries.append((key, document))
 
 
-def sign_texts(texts: list[str], first: int, near: Near | None) -> SignedTexts:
-    """Normalise texts and compute hashes and signatures; the first text is document `first`."""
+def sign_texts(
+    texts: list[str], first: int, form: ExactForm, near: Near | None, *, arabic_marks: bool
+) -> SignedTexts:
+    """Fold texts and compute hashes and signatures; the first text is document `first`."""
     try:
         column = pa.array(texts, pa.string())
     except UnicodeEncodeError:
         column = pa.array(map(well_formed, texts), pa.string())
-    offsets, data = normalise(*utf8_buffers(column))
+    raw = utf8_buffers(column)
+    offsets, data = compared(*raw, form, arabic_marks=arabic_marks)
     joined = text_hashes(offsets, data, column)
     hashes = [joined[at : at + HASH_BYTES] for at in range(0, len(joined), HASH_BYTES)]
     if near is None:
@@ -176,6 +179,7 @@ def sign_texts(texts: list[str], first: int, near: Near | None) -> SignedTexts:
             np.empty((len(texts), 0), np.uint32),
             np.zeros(len(texts), np.int64),
         )
+    offsets, data = compared(*raw, near.form, arabic_marks=near.arabic_marks)
     multipliers, addends = _permutations(near.numbers)
     signatures, shingles = minhash.sign(
         offsets,

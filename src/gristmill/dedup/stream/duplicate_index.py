@@ -2,7 +2,7 @@
 
 The rule is that of a corpus (duplicates.py), one document at a time:
 
-    normalised text -> hash        if an equal text was added before: a copy of it, and no further
+    folded text -> hash            if an equal text was added before: a copy of it, and no further
                                    step
                     -> signature   its band keys give the candidates: the first `near.candidates`
                                    documents of each bucket
@@ -22,13 +22,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import msgspec
 import numpy as np
 
 from gristmill.dedup.drops import EXACT, NEAR
-from gristmill.dedup.settings import Near
+from gristmill.dedup.settings import Deduplicate, ExactForm, Near
 from gristmill.dedup.stream.bucket_matches import (
     BucketMatches,
     SignedTexts,
@@ -39,8 +39,8 @@ from gristmill.dedup.stream.sqlite_store import SqliteStore, Synchronous, Verdic
 from gristmill.errors import RecipeError
 from gristmill.kernels.hashing import minhash, pairs
 
-# The format of the tables and of their values: normalised texts, hashes, signatures, keys.
-FORMAT = 2
+# The format of the tables and of their values: compared texts, hashes, signatures, keys.
+FORMAT = 3
 TEXTS = 1024  # texts that are judged together, at most
 CHARACTERS = 16 << 20  # of texts that are judged together, unless one text is longer
 SHINGLES = 8 << 20  # shingle hashes of stored documents held in memory (8 bytes each)
@@ -51,12 +51,13 @@ class DuplicateIndex:
     """Says of each added text whether it is a duplicate of an earlier one that was kept.
 
     A text is dropped if, and only if, it is a duplicate of an earlier text that is kept: equal to
-    it after normalisation (`exact`), or similar to it by `near`. A verdict never changes later.
+    it once folded (`exact`, docs/compared-text.md), or similar to it by `near`. A verdict never
+    changes later.
 
     The index is one SQLite file (with a `-wal` file beside it while it is open), or in memory if
-    `path` is None. With `near.verify = "text"` it contains the normalised texts of kept documents:
-    protect it as you protect those texts. One process at a time can open it; the threads of that
-    process can share it.
+    `path` is None. With `near.verify = "text"` it contains the words of kept documents: protect it
+    as you protect those texts. One process at a time can open it; the threads of that process can
+    share it.
 
     Each `add` and `add_batch` is one transaction: if the process is killed, an addition is stored
     whole or not at all. `synchronous` is SQLite's setting, with a write-ahead log: with "full" each
@@ -72,16 +73,18 @@ class DuplicateIndex:
         self,
         path: Path | str | None,
         *,
-        exact: bool = True,
+        exact: bool | ExactForm = True,
         near: Near | None = DEFAULT,
+        arabic_marks: bool = True,
         synchronous: Synchronous = "full",
     ) -> None:
         """Open the index at `path`, or create it."""
         _check_arguments(exact, near, synchronous)
-        self._exact = exact
+        self._settings = Deduplicate(exact=exact, near=near, arabic_marks=arabic_marks)
+        self._exact, near = bool(exact), self._settings.near
         self._near = near
         self._lock = threading.RLock()
-        self._store = SqliteStore(path, _parameters(exact, near), synchronous)
+        self._store = SqliteStore(path, _parameters(self._settings), synchronous)
         self._shingles = _ShingleCache(SHINGLES)
 
     def __enter__(self) -> "DuplicateIndex":
@@ -135,7 +138,13 @@ class DuplicateIndex:
 
     def _judge(self, texts: list[str], scope: int) -> "_BatchVerdicts":
         """The verdicts of texts, and the rows to store for them. Nothing is written here."""
-        signed = sign_texts(texts, self._store.count(), self._near)
+        signed = sign_texts(
+            texts,
+            self._store.count(),
+            self._settings.form,
+            self._near,
+            arabic_marks=self._settings.arabic_marks,
+        )
         copies = self._copies(signed, scope)
         near = self._near
         fresh = np.array([copy is None for copy in copies]) & (signed.shingles > 0)
@@ -280,7 +289,7 @@ class _ShingleCache:
 
 
 def _distinct(text: bytes, near: Near) -> np.ndarray:
-    """The distinct shingle hashes of one normalised text."""
+    """The distinct shingle hashes of one text as it is compared."""
     return minhash.distinct_shingles(
         np.array([0, len(text)], np.int64),
         np.frombuffer(text, np.uint8),
@@ -314,17 +323,27 @@ def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
         yield part
 
 
-def _parameters(exact: bool, near: Near | None) -> dict[str, str]:
+def _parameters(settings: Deduplicate) -> dict[str, str]:
     """The parameters that an index must have been built with, by name."""
+    near = settings.near
     of_near = {} if near is None else msgspec.to_builtins(near)
-    values = {"format": FORMAT, "exact": exact, "near": near is not None}
+    values = {
+        "format": FORMAT,
+        "exact": settings.form if settings.exact else False,
+        "arabic_marks": settings.arabic_marks,
+        "near": near is not None,
+    }
     return {
         name: json.dumps(value)
         for name, value in (values | {f"near.{k}": v for k, v in of_near.items()}).items()
     }
 
 
-def _check_arguments(exact: bool, near: Near | None, synchronous: str) -> None:
+def _check_arguments(exact: bool | str, near: Near | None, synchronous: str) -> None:
+    if exact not in (True, False, *get_args(ExactForm)):
+        raise RecipeError(
+            f"exact = {exact!r}: it is True, False or one of {', '.join(get_args(ExactForm))}"
+        )
     if synchronous not in ("full", "normal", "off"):
         raise RecipeError(f"synchronous = {synchronous!r}: it must be full, normal or off")
     if near is None and not exact:

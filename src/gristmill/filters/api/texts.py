@@ -31,6 +31,7 @@ class BatchTexts:
         self.offsets, self.data = utf8_buffers(column)
         self._words: WordBounds | None = None
         self._separate: WordBounds | None = None
+        self._by_spacy: dict[str, WordBounds] = {}  # by language
         self._normalised: Buffers | None = None
         self._lower: pa.Array | None = None
         # (n,) string: their languages, for a step whose parameters differ by them
@@ -53,6 +54,14 @@ class BatchTexts:
 
             self._separate = words.separate(self.offsets, self.data, self.words)
         return self._separate
+
+    def spacy_words(self, language: str) -> "WordBounds":
+        """The words of spaCy's tokenizer of a language, and the same lines. Raises RecipeError."""
+        if language not in self._by_spacy:
+            from gristmill.filters.api.spacy_words import spacy_words
+
+            self._by_spacy[language] = spacy_words(self, language)
+        return self._by_spacy[language]
 
     @property
     def normalised(self) -> Buffers:
@@ -100,10 +109,3 @@ class BatchMeasure:
 
     def __call__(self, batch: pa.RecordBatch) -> "Measured":
         return self.measure(batch, BatchTexts(batch["text"]))
-
-
-def by_words(measure: "Callable[[np.ndarray, np.ndarray, WordBounds], Measured]") -> TextMeasure:
-    """What measures texts by their words (offsets, data, words), as what measures a batch: the
-    words are ours, those of scripts without spaces separated.
-    """
-    return TextMeasure(lambda texts: measure(texts.offsets, texts.data, texts.separate_words))

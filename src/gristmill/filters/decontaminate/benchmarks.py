@@ -75,7 +75,12 @@ class _Item(NamedTuple):
 
 
 def read_parts(
-    benchmarks: Sequence[Benchmark], inputs: Inputs, *, ngram: int, least_words: int
+    benchmarks: Sequence[Benchmark],
+    inputs: Inputs,
+    *,
+    ngram: int,
+    least_words: int,
+    arabic_marks: bool,
 ) -> Parts:
     """Read all benchmarks. Raises RecipeError for a file that is none, and for a benchmark in which
     nothing can be looked for.
@@ -94,7 +99,7 @@ def read_parts(
                 waiting.append(item)
             if len(waiting) < CHUNK and item is not None:
                 continue
-            bounds, text, rows, names, asked = _cut(waiting, ngram, least_words)
+            bounds, text, rows, names, asked = _cut(waiting, ngram, least_words, arabic_marks)
             questions += asked
             offsets.append(bounds[1:] + size)
             data.append(text)
@@ -162,7 +167,7 @@ def count(parts: Parts, left: np.ndarray) -> dict[str, dict[str, int]]:
 
 
 def _cut(
-    items: list[_Item], ngram: int, least_words: int
+    items: list[_Item], ngram: int, least_words: int, arabic_marks: bool
 ) -> tuple[np.ndarray, np.ndarray, list[int], list[str | None], list[bool]]:
     """The parts of items: (offsets, normalised text, of each part its item, its field, whether it
     is the question).
@@ -180,7 +185,7 @@ def _cut(
         raise RecipeError(
             "decontaminate: items of this size are no benchmark's: is the file the right one?"
         )
-    offsets, data = plain_words(pa.array(texts, pa.string()))
+    offsets, data = plain_words(pa.array(texts, pa.string()), arabic_marks=arabic_marks)
     joined = np.array([name is None for name in names], bool)
     least = np.where(
         joined, least_words, np.where(np.array(asked, bool), min(ngram, least_words), ngram)
@@ -199,14 +204,14 @@ def _cut(
     )
 
 
-def plain_words(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def plain_words(texts: pa.Array, *, arabic_marks: bool) -> tuple[np.ndarray, np.ndarray]:
     """What items and documents are compared as: without labels, normalised; (offsets (n + 1,)
     int64, data (bytes,) uint8).
     """
     from gristmill.kernels.decontaminate.labels import blank
-    from gristmill.kernels.unicode.normalised import normalise
+    from gristmill.kernels.folding.compared import compared
 
-    return normalise(*blank(*utf8_buffers(texts)))
+    return compared(*blank(*utf8_buffers(texts)), "words", arabic_marks=arabic_marks)
 
 
 def _words(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""Benchmark items in documents: word n-grams of normalised text (kernels/unicode/normalised.py), 13
-words each unless `ngram` says otherwise.
+"""Benchmark items in documents: word n-grams of folded text (docs/compared-text.md), 13 words each
+unless `ngram` says otherwise.
 
     similar     with `similarity = s`: some stretch of it is s like some item, by MinHash signatures
                 (filters/decontaminate/segment_minhash.py)
@@ -73,7 +73,7 @@ class Decontaminate(Step, frozen=True, kw_only=True):
     """Drop documents that hold items of evaluation sets."""
 
     name: ClassVar[str] = "decontaminate"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     thresholds: ClassVar[frozenset[str]] = frozenset({"threshold"})
     table: ClassVar[str | None] = FOLDER
     reasons: ClassVar[Mapping[str, str]] = {
@@ -102,6 +102,7 @@ class Decontaminate(Step, frozen=True, kw_only=True):
     least_words: Annotated[int, Meta(ge=2)] = 5
     # An n-gram in more items than this does not count; 0: all count.
     template_items: Annotated[int, Meta(ge=0)] = 10
+    arabic_marks: bool = True  # Whether Arabic vowel marks and tatweel count.
     # Also drop a document of which a part is so similar to an item, by MinHash; 0.5 finds light
     # paraphrases.
     similarity: Annotated[float, Meta(gt=0.0, le=1.0)] | None = None
@@ -174,13 +175,20 @@ class LoadedBenchmarks(NamedTuple):
     table: "Index"
     counted: dict[str, dict[str, int]]  # of each benchmark, how its items are looked for
     signed: "Signed | None"  # null: no similarity is asked for
+    arabic_marks: bool
 
 
 def load(step: Decontaminate, inputs: Inputs) -> LoadedBenchmarks:
     """Read the benchmarks of a step. Raises RecipeError where one is none."""
     from gristmill.kernels.decontaminate.items import build
 
-    parts = read_parts(step.benchmarks, inputs, ngram=step.ngram, least_words=step.least_words)
+    parts = read_parts(
+        step.benchmarks,
+        inputs,
+        ngram=step.ngram,
+        least_words=step.least_words,
+        arabic_marks=step.arabic_marks,
+    )
     index = build(
         parts.offsets, parts.data, width=step.ngram, item_of=parts.items, most=step.template_items
     )
@@ -190,7 +198,7 @@ def load(step: Decontaminate, inputs: Inputs) -> LoadedBenchmarks:
         from gristmill.filters.decontaminate.segment_minhash import sign_parts
 
         signed = sign_parts(parts.offsets, parts.data)
-    return LoadedBenchmarks(parts, index, counted, signed)
+    return LoadedBenchmarks(parts, index, counted, signed, step.arabic_marks)
 
 
 def _index(step: Decontaminate, inputs: Inputs) -> "Index":
@@ -200,7 +208,7 @@ def _index(step: Decontaminate, inputs: Inputs) -> "Index":
 def _measure(step: Decontaminate, loaded: LoadedBenchmarks, batch: pa.RecordBatch) -> Measured:
     from gristmill.kernels.decontaminate import overlap
 
-    normalised = plain_words(batch["text"])
+    normalised = plain_words(batch["text"], arabic_marks=step.arabic_marks)
     common, floor = step.common is not None, step.floor or 0.0
     # A part that a document resembles has a row whatever its overlap, which must be known then.
     least = floor if loaded.signed is None else 0.0
@@ -291,7 +299,7 @@ def _rows(
     parts, rows = loaded.parts, len(found.documents)
     items = parts.items[found.parts]
     ngrams = np.diff(loaded.table.part_offsets)[found.parts]
-    starts, ends, context = _around(batch["text"], found)
+    starts, ends, context = _around(batch["text"], found, loaded.arabic_marks)
     columns = {
         "document": batch["document"].take(pa.array(found.documents)),
         "benchmark": pa.array(parts.names, pa.string()).take(pa.array(parts.benchmarks[items])),
@@ -316,13 +324,15 @@ def _rows(
     return pa.RecordBatch.from_arrays([columns[name] for name in kind.names], schema=kind)
 
 
-def _around(texts: pa.Array, found: "Overlaps") -> tuple[np.ndarray, np.ndarray, pa.Array]:
+def _around(
+    texts: pa.Array, found: "Overlaps", arabic_marks: bool
+) -> tuple[np.ndarray, np.ndarray, pa.Array]:
     """Of each row where in its text the first n-gram starts and the last ends, in bytes, and the
     text around the start.
     """
     from gristmill.kernels.decontaminate.contexts import cut
     from gristmill.kernels.decontaminate.labels import blank
-    from gristmill.kernels.unicode.normalised import locate
+    from gristmill.kernels.folding.compared import locate_words
 
     rows = len(found.documents)
     if not rows:
@@ -331,7 +341,7 @@ def _around(texts: pa.Array, found: "Overlaps") -> tuple[np.ndarray, np.ndarray,
     place = np.cumsum(new) - 1
     held = texts.take(pa.array(found.documents[new]))
     offsets, data = utf8_buffers(held)
-    words, begins, stops = locate(*blank(offsets, data))
+    words, begins, stops = locate_words(*blank(offsets, data), arabic_marks=arabic_marks)
     bases = offsets[place].astype(np.int64)
     starts = begins[words[place] + found.firsts] - (bases - offsets[0])
     ends = stops[words[place] + found.lasts] - (bases - offsets[0])

@@ -17,28 +17,18 @@ itself is out (but for list_ratio's). Words are ours where datatrove's are spaCy
 limit is not checked.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.filters.api.step import (
-    Check,
-    Decision,
-    Inputs,
-    Measured,
-    Step,
-    check,
-    measured,
-    refuse_nan,
-    share,
-)
-from gristmill.filters.api.texts import by_words
+from gristmill.filters.api.step import Check, Decision, Measured, check, measured, refuse_nan, share
+from gristmill.filters.api.word_step import WordStep
 
 
-class FineWeb(Step, frozen=True, kw_only=True):
+class FineWeb(WordStep, frozen=True, kw_only=True):
     """Judge documents by FineWeb's rules."""
 
     name: ClassVar[str] = "fineweb"
@@ -84,9 +74,6 @@ class FineWeb(Step, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         refuse_nan(msgspec.structs.astuple(self))
-
-    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        return by_words(self.measure)
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
         """Measure n texts, given their words and lines (kernels.text.words.WordBounds): any rule's

@@ -15,7 +15,8 @@ Each checks in the order written here.
 
 `rules = "datatrove-0.10"` (huggingface/datatrove 0.10.1, GopherQualityFilter) and `"datatrove-0.2"`
 (0.2.0, which made FineWeb). A symbol word holds only characters of kernels.unicode.tables's
-PUNCTUATION (0.10: or TERMINAL); the words are ours where datatrove's are spaCy's or NLTK's:
+PUNCTUATION (0.10: or TERMINAL); the words are ours, or with `words = "spacy"` those
+of datatrove 0.10 (0.2 had NLTK's):
 
     short_doc, long_doc        words that are no symbol words, outside min_words..max_words
     below_avg_threshold, above_avg_threshold    their mean length outside
@@ -50,7 +51,8 @@ from gristmill.filters.api.step import (
     refuse_nan,
     share,
 )
-from gristmill.filters.api.texts import BatchTexts, TextMeasure, by_words
+from gristmill.filters.api.texts import BatchTexts, TextMeasure
+from gristmill.filters.api.word_step import WordStep
 
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
@@ -148,7 +150,7 @@ class Lab(Step, frozen=True, kw_only=True):
         return check(checks, measures)
 
 
-class Quality(Step, frozen=True, kw_only=True):
+class Quality(WordStep, frozen=True, kw_only=True):
     """Judge documents by Gopher's quality rules as datatrove states them.
 
     A null limit is not checked.
@@ -214,9 +216,6 @@ class Quality(Step, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         _check_limits(self)
-
-    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        return by_words(self.measure)
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
         """Measure n texts, given their words and lines (kernels.text.words.WordBounds): any rule's

@@ -11,8 +11,8 @@ Here counts are exact, and do not depend on the order of processing.
           -> repeated_paragraphs.sql         how much of each document repeats
           -> share > max_share               `repeated`
 
-Paragraphs are compared as [deduplicate.lines] compares lines: as normalised text (lower case;
-punctuation and white space become gaps). One of punctuation alone, and one shorter than
+Paragraphs are compared as [deduplicate.lines] compares lines: as words in lower case, operators and
+signs among them (docs/compared-text.md). One of punctuation alone, and one shorter than
 `least_characters`, is not counted at all.
 """
 
@@ -37,9 +37,9 @@ RELATION = "filters/rules/repeated_paragraphs"  # its SQL, beside this module
 PARAGRAPHS = pa.schema(  # a row for each different paragraph of a document
     [
         pa.field("document", pa.int64(), nullable=False),
-        pa.field("hash", pa.int64(), nullable=False),  # of its normalised text
+        pa.field("hash", pa.int64(), nullable=False),  # of what it is compared as
         pa.field("times", pa.int32(), nullable=False),  # that the document has it
-        pa.field("characters", pa.int64(), nullable=False),  # of one time, normalised
+        pa.field("characters", pa.int64(), nullable=False),  # of one time, as compared
     ]
 )
 
@@ -48,7 +48,7 @@ class RepeatedParagraphs(Step, frozen=True, kw_only=True):
     """Drop documents that consist of paragraphs of other documents."""
 
     name: ClassVar[str] = "repeated_paragraphs"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset({"max_share", "by", "most", "keep"})
     table: ClassVar[str | None] = FOLDER
     reasons: ClassVar[Mapping[str, str]] = {
@@ -67,6 +67,7 @@ class RepeatedParagraphs(Step, frozen=True, kw_only=True):
     most: Annotated[int, Meta(ge=1)] = 1
     # With `first` a paragraph does not count as repeated in the earliest document that has it.
     keep: Literal["first", "none"] = "first"
+    arabic_marks: bool = True  # Whether Arabic vowel marks and tatweel count.
     # A paragraph with fewer characters, once normalised, is not counted.
     least_characters: Annotated[int, Meta(ge=1)] = 1
 
@@ -81,12 +82,12 @@ class RepeatedParagraphs(Step, frozen=True, kw_only=True):
         return self._measure
 
     def _measure(self, batch: pa.RecordBatch) -> Measured:
+        from gristmill.kernels.folding.compared import compared
         from gristmill.kernels.text import lines as kernels
-        from gristmill.kernels.unicode.normalised import normalise
 
         offsets, data = utf8_buffers(batch["text"])
         found = kernels.find(offsets, data, paragraphs=self.unit == "paragraphs")
-        bounds, text = normalise(found.starts, data)
+        bounds, text = compared(found.starts, data, "signs", arabic_marks=self.arabic_marks)
         hashes, counted = kernels.hash_lines(bounds, text, least=self.least_characters)
         points = np.append(0, np.cumsum((text & 0xC0) != 0x80))  # code points before each byte
         characters = np.diff(points[bounds])

@@ -15,28 +15,18 @@ Words are ours where datatrove's are spaCy's or NLTK's. A null limit is not chec
 measured and exact, whatever the verdict.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.filters.api.step import (
-    Check,
-    Decision,
-    Inputs,
-    Measured,
-    Step,
-    check,
-    measured,
-    refuse_nan,
-    share,
-)
-from gristmill.filters.api.texts import by_words
+from gristmill.filters.api.step import Check, Decision, Measured, check, measured, refuse_nan, share
+from gristmill.filters.api.word_step import WordStep
 
 
-class Repetition(Step, frozen=True, kw_only=True):
+class Repetition(WordStep, frozen=True, kw_only=True):
     """Judge documents by Gopher's repetition rules."""
 
     name: ClassVar[str] = "repetition"
@@ -91,9 +81,6 @@ class Repetition(Step, frozen=True, kw_only=True):
         if len(self.max_repeated) != 6:
             raise ValueError("max_repeated is for 5- to 10-grams: six numbers")
         refuse_nan((*msgspec.structs.astuple(self), *self.max_top, *self.max_repeated))
-
-    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        return by_words(self.measure)
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
         """Measure n texts, given their words and lines (kernels.text.words.WordBounds): any rule's

@@ -1,4 +1,4 @@
-"""Which documents are validation: by a keyed hash of their normalised text, never of their number,
+"""Which documents are validation: by a keyed hash of their words, never of their number,
 so equal texts are in one split; and none that has a near-duplicate among the kept documents.
 
 Near-duplicates are those that deduplication compared and kept: of a similarity from the floor to
@@ -15,14 +15,14 @@ from gristmill.recipe import Recipe
 
 
 def has_hash_of_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:
-    """Which of n texts would be validation, (n,) bool: 64 bits of a keyed hash of the normalised
-    text below share * 2^64.
+    """Which of n texts would be validation, (n,) bool: 64 bits of a keyed hash of the words of
+    the text below share * 2^64.
     """
     if share <= 0.0:
         return np.zeros(len(texts), np.bool_)
-    from gristmill.kernels.unicode.normalised import normalise
+    from gristmill.kernels.folding.compared import compared
 
-    offsets, data = normalise(*utf8_buffers(texts))
+    offsets, data = compared(*utf8_buffers(texts), "words")
     hashes = text_hashes(offsets, data, texts, key=f"validation {seed}".encode(), size=8)
     return np.frombuffer(hashes, "<u8").astype(np.float64) < share * 2.0**64
 

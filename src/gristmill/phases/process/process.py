@@ -38,8 +38,8 @@ from gristmill.phases.process.process_task import (
     ProcessCounts,
     ProcessTask,
     RawCounts,
-    Signing,
     Steps,
+    signing_of,
 )
 from gristmill.phases.process.reuse import Old, Reused, usable
 from gristmill.phases.process.samples import Sampler
@@ -108,10 +108,6 @@ def _task(state: State, source: Source, shard: PlannedShard, *, pages: bool) -> 
     assert shard.sha256 is not None
     steps = Steps(source=source.name, step=recipe.step, inputs=state.inputs)
     limits = source.max_document_bytes, source.max_shard_bytes
-    near = recipe.deduplicate.near if recipe.deduplicate else None
-    signing = (
-        Signing(shingle=near.shingle, unit=near.unit, numbers=near.numbers) if near else Signing()
-    )
     return ProcessTask(
         root=str(state.corpus.root),
         number=shard.number,
@@ -132,7 +128,7 @@ def _task(state: State, source: Source, shard: PlannedShard, *, pages: bool) -> 
         libraries={"resiliparse": _charsets()},
         steps=steps,
         measure=recipe.measure,
-        signing=signing if recipe.deduplicate else None,
+        signing=signing_of(recipe.deduplicate) if recipe.deduplicate else None,
         within=LANGUAGE if recipe.deduplicate and recipe.deduplicate.scope == "language" else None,
         limit=None,
         start=shard.start,

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 
 from gristmill.corpus.corpus import content_key
-from gristmill.dedup.settings import Deduplicate, Near
+from gristmill.dedup.settings import Deduplicate, ExactForm, Near
 from gristmill.filters.api.step import Input, Step
 from gristmill.phases.phase import Later, Runtime, formats_of, key_fields
 from gristmill.recipe import Kind, Measure, Recipe, Source
 from gristmill.source.rows import Fields
 
-FORMATS = ("process", "unicode")
+FORMATS = ("process", "unicode", "compared")
 
 
 class RawCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,13 +84,38 @@ class Signing(msgspec.Struct, frozen=True, kw_only=True):
     shingle: int | None = None  # null: near duplicates are not looked for
     unit: Any = None
     numbers: int | None = None
+    signs: bool = True
+    form: ExactForm = "folded"
+    arabic_marks: bool = True
 
     def settings(self) -> Deduplicate:
         """Settings that sign so."""
         if self.numbers is None or self.shingle is None:
-            return Deduplicate()
-        near = Near(shingle=self.shingle, unit=self.unit, bands=self.numbers, rows=1)
-        return Deduplicate(near=near)
+            return Deduplicate(exact=self.form, arabic_marks=self.arabic_marks)
+        near = Near(
+            shingle=self.shingle,
+            unit=self.unit,
+            signs=self.signs,
+            arabic_marks=self.arabic_marks,
+            bands=self.numbers,
+            rows=1,
+        )
+        return Deduplicate(exact=self.form, near=near, arabic_marks=self.arabic_marks)
+
+
+def signing_of(settings: Deduplicate) -> Signing:
+    """What documents are signed by."""
+    near = settings.near
+    if near is None:
+        return Signing(form=settings.form, arabic_marks=settings.arabic_marks)
+    return Signing(
+        shingle=near.shingle,
+        unit=near.unit,
+        numbers=near.numbers,
+        signs=near.signs,
+        form=settings.form,
+        arabic_marks=settings.arabic_marks,
+    )
 
 
 class ProcessTask(msgspec.Struct, frozen=True, kw_only=True):

@@ -64,7 +64,7 @@ def open_all(settings: Deduplicate | None, folder: Path) -> list[ReferenceCorpus
         finished = Corpus(root).finished() if root.is_dir() else None
         if finished is None:
             raise RecipeError(f"against = {name!r}: {root} is no finished corpus")
-        for made in ("process", "unicode"):
+        for made in ("process", "unicode", "compared"):
             if (theirs := finished[0].versions.get(made)) != FORMAT_VERSIONS[made]:
                 raise RecipeError(
                     f"against = {name!r}: made by version {theirs} of {made}, and this is "
@@ -323,6 +323,7 @@ DEDUPLICATE = Phase(
                 "normal_urls",
                 "tracking",
                 "exact",
+                "arabic_marks",
                 "near",
                 "scope",
                 "by_language",
@@ -335,7 +336,7 @@ DEDUPLICATE = Phase(
     reads=("signatures", "documents", "measures", "work/corpus_filters"),
     opens=opens,
     writes=("duplicates", "index", "work/deduplicate"),
-    formats=("deduplicate", "unicode"),
+    formats=("deduplicate", "unicode", "compared"),
     counts=DeduplicateCounts,
     function=find_duplicates,
     tasks=tasks,

@@ -34,7 +34,7 @@ def differing_of(settings: Deduplicate, tables: Iterable[ShardTables]) -> Differ
         return NONE_DIFFER
     labels = list(settings.by_language)
     # By place of an entry; the last, -1, is of documents without one.
-    entries = [*(_entry(settings, label) for label in labels), (settings.exact, True, None)]
+    entries = [*(_entry(settings, label) for label in labels), (bool(settings.exact), True, None)]
     exact, near = (np.array([entry[which] for entry in entries]) for which in range(2))
     thresholds = np.array([entry[2] for entry in entries], np.float64)  # NaN: none of its own
     exact |= not settings.compares_texts
@@ -73,7 +73,7 @@ def _entry(settings: Deduplicate, label: str) -> tuple[bool, bool, float | None]
     entry = (settings.by_language or {})[label]
     if entry is False:
         return False, False, None
-    exact = settings.exact if entry.exact is None else entry.exact
+    exact = bool(settings.exact) if entry.exact is None else entry.exact
     return exact, entry.near is not False, entry.near.threshold if entry.near else None
 
 

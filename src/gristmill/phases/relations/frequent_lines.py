@@ -23,7 +23,7 @@ from gristmill.corpus.kept_documents import read_kept
 from gristmill.dedup.lines import line_counts
 from gristmill.dedup.settings import Deduplicate, FrequentLines
 from gristmill.engine.engine import Session
-from gristmill.phases.phase import Output, Phase, Runtime, State
+from gristmill.phases.phase import Later, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import scopes_of
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
@@ -53,6 +53,7 @@ class CountTask(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: str  # and of its verdicts
     unit: Literal["lines", "paragraphs", "sentences"]
     least_characters: int
+    arabic_marks: Later[bool] = True
 
 
 def count_tasks(state: State) -> Iterator[dict[int, CountTask]]:
@@ -66,6 +67,7 @@ def count_tasks(state: State) -> Iterator[dict[int, CountTask]]:
             verdicts=written[number].parts[0].sha256,
             unit=settings.unit,
             least_characters=settings.least_characters,
+            arabic_marks=settings.arabic_marks,
         )
         for number, record in state.of(PROCESS).items()
     }
@@ -84,7 +86,12 @@ def count(task: CountTask, on_progress: Callable[[int], None]) -> Output:
             on_progress(batch["text"].nbytes)
             yield batch
 
-    settings = FrequentLines(most=1, unit=task.unit, least_characters=task.least_characters)
+    settings = FrequentLines(
+        most=1,
+        unit=task.unit,
+        least_characters=task.least_characters,
+        arabic_marks=task.arabic_marks,
+    )
     with writing_table(
         corpus.work, f"count_lines/{name}.parquet", line_counts.COUNTED, plain=True
     ) as (table, part):
@@ -197,10 +204,14 @@ COUNT_LINES = Phase(
     name="count_lines",
     stop="deduplicate",
     scope="shard",
-    recipe=("deduplicate.lines.unit", "deduplicate.lines.least_characters"),
+    recipe=(
+        "deduplicate.lines.unit",
+        "deduplicate.lines.least_characters",
+        "deduplicate.lines.arabic_marks",
+    ),
     reads=("documents", "verdicts"),
     writes=("work/count_lines",),
-    formats=("count_lines", "unicode"),
+    formats=("count_lines", "unicode", "compared"),
     counts=LineCounts,
     function=count,
     tasks=count_tasks,
@@ -214,7 +225,7 @@ FREQUENT_LINES = Phase(
     recipe=("source.name", "deduplicate.lines", "deduplicate.scope"),
     reads=("documents", "work/count_lines"),
     writes=("duplicates",),
-    formats=("frequent_lines", "unicode"),
+    formats=("frequent_lines", "unicode", "compared"),
     counts=ListedCounts,
     function=list_frequent,
     tasks=list_tasks,

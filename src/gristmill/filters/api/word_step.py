@@ -1,0 +1,53 @@
+"""Steps that count words, by our own words or by spaCy's."""
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Meta
+
+from gristmill.filters.api.step import Inputs, Measured, Step
+from gristmill.filters.api.texts import BatchTexts, TextMeasure
+
+
+class WordStep(Step, frozen=True, kw_only=True):
+    """A step that measures texts by their words."""
+
+    # What a word is. `own`: what stands between white space, and each character of a script without
+    # spaces; `spacy`: a token of spaCy's, as datatrove counts, which takes far longer. Needs
+    # `gristmill[words]`.
+    words: Literal["own", "spacy"] = "own"
+    # The language whose tokenizer of spaCy's divides texts; `by_language` may have it for each.
+    word_language: Annotated[str, Meta(pattern=r"^[a-z]{2,3}\Z")] = "en"
+
+    def content(self) -> dict[str, Any]:
+        """All parameters; without those of words where they are ours, as before there were any."""
+        found = super().content()
+        if self.words == "own":
+            del found["words"], found["word_language"]
+        return found
+
+    def inputs(self) -> dict[str, str]:
+        """The version of spaCy."""
+        return {f"{self.name}.spacy": "version:spacy"} if self.words == "spacy" else {}
+
+    def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
+        if self.words == "spacy":
+            from gristmill.filters.api.spacy_words import tokenizer
+
+            tokenizer(self.word_language)
+        return TextMeasure(self._measure)
+
+    def _measure(self, texts: BatchTexts) -> Measured:
+        if self.words == "spacy":
+            bounds = texts.spacy_words(self.word_language)
+        else:
+            bounds = texts.separate_words
+        return self.measure(texts.offsets, texts.data, bounds)
+
+    def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
+        """Measure n texts, given their words and lines (kernels.text.words.WordBounds): any rule's
+        words.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.measure")
