@@ -11,14 +11,14 @@ from gristmill import schema
 from gristmill.dedup.settings import Deduplicate, Near
 from tests.support.corpora import article
 from tests.support.duplicates import edited, find, real_documents
-from tests.support.naive import normalise as naive_normalise
+from tests.support.naive_folding import folded, words
 
 
 def shingles(text: str, width: int = 5) -> frozenset[tuple[str, ...]]:
-    words = naive_normalise(text).split(" ") if naive_normalise(text) else []
-    if len(words) <= width:
-        return frozenset([tuple(words)]) if words else frozenset()
-    return frozenset(tuple(words[i : i + width]) for i in range(len(words) - width + 1))
+    own = words(text, signs=True).split()
+    if len(own) <= width:
+        return frozenset([tuple(own)]) if own else frozenset()
+    return frozenset(tuple(own[i : i + width]) for i in range(len(own) - width + 1))
 
 
 def jaccard(one: frozenset, other: frozenset) -> float:
@@ -89,7 +89,7 @@ def test_the_rule_one_document_at_a_time(tmp_path: Path) -> None:
     drops = find(tmp_path, [texts[:90], texts[90:]], settings)
     numbers = [*range(90), *(schema.first_document(1) + row for row in range(110))]
     sets = dict(zip(numbers, map(shingles, texts), strict=True))
-    plain = dict(zip(numbers, map(naive_normalise, texts), strict=True))
+    plain = dict(zip(numbers, map(folded, texts), strict=True))
     kept: list[int] = []
     for number in numbers:
         found = [(jaccard(sets[number], sets[other]), -other) for other in kept]

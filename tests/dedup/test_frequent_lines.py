@@ -25,7 +25,7 @@ from gristmill.pipeline import run
 from gristmill.reports.repeated_lines import frequent
 from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl
-from tests.support.naive import normalise
+from tests.support.naive_folding import signed_words as normalise
 from tests.support.naive_lines import cut_lines, find, sentences
 
 BANNER = "We use cookies -- to improve your experience. ACCEPT all?"

@@ -25,7 +25,7 @@ import gristmill
 from gristmill.dedup import DuplicateIndex, Verdict
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.errors import MachineError, RecipeError, VerificationError
-from tests.support import ROOT, naive
+from tests.support import ROOT, naive, naive_folding
 from tests.support.corpora import article, jsonl, lay_out
 from tests.support.duplicates import SMALL, chained, edited, find
 
@@ -47,8 +47,9 @@ def slow(
     buckets: dict[int, list[int]] = {}
     seen: list[Seen] = []
     for document, (text, scope) in enumerate(zip(texts, scopes or [0] * len(texts), strict=True)):
-        plain = naive.normalise(text)
-        name = (scope, plain, "" if plain else text)
+        plain = naive_folding.signed_words(text)
+        same = naive_folding.folded(text)
+        name = (scope, same, "" if same else text)
         of = seen[firsts.setdefault(name, document)].verdict if exact and name in firsts else None
         firsts.setdefault(name, document)
         verdict, found, signature = Verdict(document, None, None, None), frozenset(), []

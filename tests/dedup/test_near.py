@@ -19,7 +19,7 @@ from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.signatures import SEED
 from gristmill.engine.relations import duckdb_with
 from gristmill.recipe import parse
-from tests.support import naive
+from tests.support import naive, naive_folding
 from tests.support.duplicates import in_small_pieces, tables, templated
 from tests.support.skips import missing
 
@@ -34,7 +34,7 @@ def slow(
     """
     multipliers, addends = naive.permutations(near.numbers, SEED)
     characters = near.unit == "characters"
-    plain = [naive.normalise(text) for text in texts]
+    plain = [naive_folding.signed_words(text) for text in texts]
     signs = [
         naive.sign(
             text,

@@ -23,7 +23,7 @@ from gristmill import schema
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.engine.relations import duckdb_with
-from tests.support import naive
+from tests.support import naive, naive_folding
 from tests.support.duplicates import tables
 from tests.support.skips import missing
 
@@ -103,19 +103,20 @@ def test_recall_and_precision_on_20000_real_documents(data: Path, tmp_path: Path
         on_progress=lambda _: None,
     )
     numbers = [schema.first_document(place // SHARD) + place % SHARD for place in range(COUNT)]
-    plain = [naive.normalise(text) for text in texts]
+    plain = [naive_folding.signed_words(text) for text in texts]
+    same = [naive_folding.folded(text) for text in texts]
     firsts: dict[str, int] = {}
-    for number, text in zip(numbers, plain, strict=True):
+    for number, text in zip(numbers, same, strict=True):
         firsts.setdefault(text, number)
     sets = {
-        number: frozenset(naive.distinct_shingles(text, width=5))
-        for number, text in zip(numbers, plain, strict=True)
+        number: frozenset(naive.distinct_shingles(words, width=5))
+        for number, words, text in zip(numbers, plain, same, strict=True)
         if firsts[text] == number
     }
     truth = similar({number: members for number, members in sets.items() if members})
     copies = {
         number: firsts[text]
-        for number, text in zip(numbers, plain, strict=True)
+        for number, text in zip(numbers, same, strict=True)
         if firsts[text] != number
     }
     drops = {row["document"]: row for row in deduplicated.drops.to_pylist()}

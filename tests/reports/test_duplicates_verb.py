@@ -26,7 +26,8 @@ from tests.support import ROOT
 from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl
 from tests.support.duplicates import edited
-from tests.support.naive import mix, normalise
+from tests.support.naive import mix
+from tests.support.naive_folding import signed_words as normalise
 
 RECIPE = """
 seed = 7

@@ -99,3 +99,8 @@ def words(text: str, *, signs: bool, arabic_marks: bool = True) -> str:
             before = "word"
         last = character
     return " ".join("".join(out).split())
+
+
+def signed_words(text: str) -> str:
+    """The form `signs`: what near duplicates, lines and paragraphs are compared by."""
+    return words(text, signs=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import gristmill
 from gristmill.engine.relations import duckdb_with
 from gristmill.filters.rules.repeated_paragraphs import FOLDER, RepeatedParagraphs
-from tests.support import naive, naive_lines
+from tests.support import naive_folding, naive_lines
 from tests.support.corpora import article, jsonl
 
 
@@ -36,7 +36,7 @@ def counted(step: RepeatedParagraphs, documents: dict[int, str]) -> dict[int, fl
     texts: dict[int, list[str]] = {}
     for number, text in documents.items():
         found = naive_lines.find(text, paragraphs=step.unit == "paragraphs")
-        plain = [naive.normalise(line.text) for line in found]
+        plain = [naive_folding.signed_words(line.text) for line in found]
         texts[number] = [line for line in plain if len(line) >= step.least_characters]
     counts = Counter(line for lines in texts.values() for line in set(lines))
     out = {}
