@@ -171,7 +171,7 @@ def test_the_slow_twin_says_the_same_however_the_texts_are_split(
 
 
 def test_only_exact_duplicates() -> None:
-    texts = ["One text.", "another", "one TEXT", "one text more", "!!!", "???", "!!!"]
+    texts = ["One text.", "another", "One\u00a0 te\u00adxt.", "one text", "!!!", "???", "!!!"]
     with DuplicateIndex(None, near=None) as index:
         verdicts = index.add_batch(texts)
     assert verdicts == slow(texts, None)
