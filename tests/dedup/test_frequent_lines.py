@@ -29,7 +29,7 @@ from tests.support.naive_folding import signed_words as normalise
 from tests.support.naive_lines import cut_lines, find, sentences
 
 BANNER = "We use cookies -- to improve your experience. ACCEPT all?"
-SAID = "we use cookies to improve your experience accept all"
+SAID = "we use cookies -- to improve your experience accept all"
 
 RECIPE = """
 seed = 7

@@ -210,7 +210,7 @@ def test_shared_lines_are_the_keepers_own_and_in_all_of_the_sample(corpus: Path)
 
 
 def test_of_lines_that_are_equal_once_normalised_the_first_is_shown(tmp_path: Path) -> None:
-    text = "Home, Offers\nBread from the mill\n\n!!!\nHOME -- OFFERS\nhome offers"
+    text = "Home, Offers\nBread from the mill\n\n!!!\nHOME; OFFERS\nhome offers"
     recipe = lay_out(tmp_path / "in", {"news": [row(text), row(text.upper())], "shop-1": []})
     run(recipe, out=tmp_path / "corpus", workers=1)
     assert duplicates(tmp_path / "corpus")["clusters"][0]["lines"] == [
