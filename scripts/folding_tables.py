@@ -16,7 +16,7 @@ import numpy as np
 import unicodedata2
 from unicode_tables import LINE_BREAKS, points_of, two_level
 
-# Bits of a form, as kernels/folding/tables.py names them.
+# Bits of a form, as kernels/folding/fold_tables.py names them.
 SPACE, GAP, SIGN, ALONE, HARD, SWAP, MARK, BREAK = (1 << bit for bit in range(8))
 
 NOT_DRAWN = "34f 115f-1160 17b4-17b5 180b-180f 2065 3164 fe00-fe0f ffa0 fff0-fff8 1d173-1d17a "

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gristmill.columns import utf8_buffers
-from gristmill.kernels.folding import tables
+from gristmill.kernels.folding import fold_tables as tables
 from gristmill.kernels.folding.compared import compared, locate_words
 from gristmill.kernels.folding.folded_text import GROWTH
 from tests.support import naive, naive_folding, strategies

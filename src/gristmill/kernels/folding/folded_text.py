@@ -1,5 +1,5 @@
 """One text folded: NFC (UAX 15), one form for width, ligatures, quotes and dashes, and nothing that
-is not drawn (tables.py). White space and letters' case stay.
+is not drawn (fold_tables.py). White space and letters' case stay.
 
 A code point becomes those that its expansion names. A starter and the marks behind it wait; when
 the next starter comes, marks are put into canonical order, and what composes is composed. More than
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.kernels.folding.tables import HARD, MARK, SWAP
+from gristmill.kernels.folding.fold_tables import HARD, MARK, SWAP
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.groups import Bytes, Int32s
 from gristmill.kernels.unicode.tables import code_point, unicode_bits, width_of
@@ -27,7 +27,7 @@ BLOCK = 64 + 64
 GROWTH = 3  # the most bytes that a byte becomes by folding
 
 
-class Room(NamedTuple):
+class FoldingRoom(NamedTuple):
     """What kernels write besides their result."""
 
     points: Int32s  # (MARKS + 1,) a starter and marks that are not written yet
@@ -37,10 +37,10 @@ class Room(NamedTuple):
     origins: Int32s  # of each folded byte where it came from; empty: nobody asks
 
 
-def room_for(offsets: np.ndarray, *, origins: bool = False) -> Room:
-    """Room for the longest of n texts. What is not touched takes no memory."""
+def room_for(offsets: np.ndarray, *, origins: bool = False) -> FoldingRoom:
+    """FoldingRoom for the longest of n texts. What is not touched takes no memory."""
     most = GROWTH * int(np.diff(offsets).max(initial=0)) + BLOCK
-    return Room(
+    return FoldingRoom(
         np.empty(MARKS + 1, np.int32),
         np.empty(MARKS + 1, np.int32),
         np.empty(most, np.uint8),

@@ -5,15 +5,15 @@ line's indentation (ASCII spaces and tabs behind its last line break) it is a li
 indentation as it is: programs mean something by it. Case, punctuation and signs stay.
 
 A block of 64 bytes at a time: what is copied as it is by masks; at white space that changes and at
-what is not ASCII one character at a time. A text in which a character is HARD (tables.py) is folded
+what is not ASCII one character at a time. A text in which a character is HARD (fold_tables.py) is folded
 first, which takes several times as long.
 """
 
 import numpy as np
 from numba import types
 
-from gristmill.kernels.folding.folded_text import BLOCK, GROWTH, Room, fold_text, room_for
-from gristmill.kernels.folding.tables import (
+from gristmill.kernels.folding.folded_text import BLOCK, GROWTH, FoldingRoom, fold_text, room_for
+from gristmill.kernels.folding.fold_tables import (
     ASCII_FORMS,
     BREAK,
     HARD,
@@ -131,7 +131,7 @@ def _write_folded(data, bounds, forms, ascii_forms, look, tail, out, begin):
     return end
 
 
-@kernel(OFFSETS, BYTES, Folding, PointBits, Room, BYTES, Bytes, types.int64[::1])
+@kernel(OFFSETS, BYTES, Folding, PointBits, FoldingRoom, BYTES, Bytes, types.int64[::1])
 def _folded(offsets, data, folding, ascii_forms, room, folded, out, out_offsets):
     """`folded` is `room.folded`, to read."""
     forms = folding.forms
@@ -167,7 +167,7 @@ def fold_spaces(
     return out_offsets, out[: out_offsets[-1]]
 
 
-@kernel(OFFSETS, BYTES, Folding, Room, types.int64[::1], Bytes, types.int32[::1])
+@kernel(OFFSETS, BYTES, Folding, FoldingRoom, types.int64[::1], Bytes, types.int32[::1])
 def _unicode(offsets, data, folding, room, out_offsets, out, origins):
     end = np.int64(0)
     for i in range(len(offsets) - 1):

@@ -7,14 +7,30 @@ alone, and # $ % & * - / @ \ of ASCII, `!` before `=`. A dash right behind a wor
 none.
 
 A block of 64 bytes at a time: what is ASCII in it by masks, what is not one character at a time. A
-text in which a character is HARD (tables.py) is folded first, which takes several times as long.
+text in which a character is HARD (fold_tables.py) is folded first, which takes several times as long.
 """
 
 import numpy as np
 from numba import types
 
-from gristmill.kernels.folding.folded_text import BLOCK, GROWTH, Room, fold_text, put, room_for
-from gristmill.kernels.folding.tables import ALONE, GAP, HARD, MARK, SIGN, SWAP, Folding, folding
+from gristmill.kernels.folding.folded_text import (
+    BLOCK,
+    GROWTH,
+    FoldingRoom,
+    fold_text,
+    put,
+    room_for,
+)
+from gristmill.kernels.folding.fold_tables import (
+    ALONE,
+    GAP,
+    HARD,
+    MARK,
+    SIGN,
+    SWAP,
+    Folding,
+    folding,
+)
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
 from gristmill.kernels.jit.groups import Bytes
 from gristmill.kernels.jit.loads import (
@@ -181,7 +197,9 @@ def _write_words(data, bounds, folding, lower_case, look, signs, tail, out, begi
     return end
 
 
-@kernel(OFFSETS, BYTES, Folding, PointSteps, types.boolean, Room, BYTES, Bytes, types.int64[::1])
+@kernel(
+    OFFSETS, BYTES, Folding, PointSteps, types.boolean, FoldingRoom, BYTES, Bytes, types.int64[::1]
+)
 def _words(offsets, data, folding, lower_case, signs, room, folded, out, out_offsets):
     """`folded` is `room.folded`, to read."""
     end = np.int64(0)
