@@ -5,14 +5,13 @@ line's indentation (ASCII spaces and tabs behind its last line break) it is a li
 indentation as it is: programs mean something by it. Case, punctuation and signs stay.
 
 A block of 64 bytes at a time: what is copied as it is by masks; at white space that changes and at
-what is not ASCII one character at a time. A text in which a character is HARD (fold_tables.py) is folded
-first, which takes several times as long.
+what is not ASCII one character at a time. A text in which a character is HARD (fold_tables.py) is
+folded first, which takes several times as long.
 """
 
 import numpy as np
 from numba import types
 
-from gristmill.kernels.folding.folded_text import BLOCK, GROWTH, FoldingRoom, fold_text, room_for
 from gristmill.kernels.folding.fold_tables import (
     ASCII_FORMS,
     BREAK,
@@ -23,6 +22,7 @@ from gristmill.kernels.folding.fold_tables import (
     Folding,
     folding,
 )
+from gristmill.kernels.folding.folded_text import BLOCK, GROWTH, FoldingRoom, fold_text, room_for
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
 from gristmill.kernels.jit.groups import Bytes
 from gristmill.kernels.jit.loads import (

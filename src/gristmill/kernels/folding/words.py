@@ -7,20 +7,13 @@ alone, and # $ % & * - / @ \ of ASCII, `!` before `=`. A dash right behind a wor
 none.
 
 A block of 64 bytes at a time: what is ASCII in it by masks, what is not one character at a time. A
-text in which a character is HARD (fold_tables.py) is folded first, which takes several times as long.
+text in which a character is HARD (fold_tables.py) is folded first, which takes several times as
+long.
 """
 
 import numpy as np
 from numba import types
 
-from gristmill.kernels.folding.folded_text import (
-    BLOCK,
-    GROWTH,
-    FoldingRoom,
-    fold_text,
-    put,
-    room_for,
-)
 from gristmill.kernels.folding.fold_tables import (
     ALONE,
     GAP,
@@ -30,6 +23,14 @@ from gristmill.kernels.folding.fold_tables import (
     SWAP,
     Folding,
     folding,
+)
+from gristmill.kernels.folding.folded_text import (
+    BLOCK,
+    GROWTH,
+    FoldingRoom,
+    fold_text,
+    put,
+    room_for,
 )
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
 from gristmill.kernels.jit.groups import Bytes
