@@ -86,8 +86,8 @@ def test_every_reason_of_a_source_is_explained() -> None:
     for path in (ROOT / "src/gristmill/source").glob("*.py"):
         text = path.read_text("utf-8")
         for call in re.findall(r"(?:fail|Refusal|Undecodable)\((.*)", text):
-            found |= set(re.findall(r'"([a-z_]+)"', call))
-        found |= set(re.findall(r'"read\.([a-z_]+)"', text))
+            found |= set(re.findall(r'"([a-z0-9_]+)"', call))
+        found |= set(re.findall(r'"read\.([a-z0-9_]+)"', text))
     codecs = (ROOT / "src/gristmill/store/codecs.py").read_text("utf-8")
     found |= set(re.findall(r'"(corrupt|bomb|window_too_large|truncated)"', codecs))
     assert found - {"larger"} == set(READ)

@@ -13,6 +13,7 @@ import pytest
 from gristmill import RecipeError, run, verify, why
 from gristmill.filters.api import step_inputs
 from gristmill.phases.inputs import inputs
+from gristmill.phases.inputs.plan import Plan
 from gristmill.recipe import PRESETS, for_files, init, load, packaged, parse
 from gristmill.store.manifest import decode
 from tests.support.corpora import article, digests, jsonl, pages, record, wet
@@ -242,7 +243,9 @@ def test_another_version_of_a_library_is_another_run(
     with monkeypatch.context() as patch:
         patch.setattr(step_inputs.metadata, "version", absent)
         assert (
-            inputs.gather(load(recipe).recipe, tmp_path, None, tmp_path)[f"version:{library}"].name
+            inputs.gather(load(recipe).recipe, tmp_path, None, tmp_path, Plan())[
+                f"version:{library}"
+            ].name
             == f"{library}, not installed"
         )
 

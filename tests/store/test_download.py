@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gristmill.errors import SourceError
+from gristmill.ownership import MARKER
 from gristmill.store.answers import Stopped
 from gristmill.store.cache import Cache
 from gristmill.store.download import Promise
@@ -51,11 +52,11 @@ def get(
 
 
 def left(cache: Path) -> list[str]:
-    """What lies in the cache, but for notes of URLs and empty folders."""
+    """What lies in the cache, but for its marker, notes of URLs and empty folders."""
     return sorted(
         path.name
         for path in cache.rglob("*")
-        if path.is_file() and path.parent.name not in ("urls", "runs")
+        if path.is_file() and path.parent.name not in ("urls", "runs") and path.name != MARKER
     )
 
 

@@ -56,6 +56,9 @@ READ = Pair(
     "naive_blocks.build",
     "written_of",
 )
+FOLDING = "kernels/folding/test_compared.py"
+FOLDED = Pair(f"{FOLDING}::check", "naive_folding.folded", "forms")
+FOLDED_WORDS = Pair(f"{FOLDING}::check", "naive_folding.words", "forms")
 QUALITY, GOPHER = ("kernels/filters/test_gopher_quality.py", "kernels/filters/test_gopher_lines.py")
 
 TWINS = {
@@ -100,6 +103,14 @@ TWINS = {
     ),
     "filters.sentences.count_sentences": Pair(f"{RULES}::test_fuzz_c4", "rules.c4", "C4"),
     "filters.simple_counts.count": Pair(f"{RULES}::test_fuzz_simple", "rules.simple", "Simple"),
+    "folding.compared.compared": FOLDED,
+    "folding.compared.locate_words": Pair(
+        f"{FOLDING}::test_words_are_found_where_they_stand", "naive_folding.words"
+    ),
+    "folding.folded_text.room_for": FOLDED,
+    "folding.spaces.fold_spaces": FOLDED,
+    "folding.spaces.fold_unicode": FOLDED,
+    "folding.words.find_words": FOLDED_WORDS,
     "hashing.band_keys.Repeated": Pair(f"{BANDS}::test_fuzz_repeated", "naive.Repeated"),
     "hashing.band_keys.split": Pair(f"{BANDS}::test_fuzz_split", "naive.split"),
     "hashing.blake2b.hash_texts": Pair(

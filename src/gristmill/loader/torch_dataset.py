@@ -46,7 +46,7 @@ class TokenDataset(IterableDataset):  # type: ignore[misc]
     `iter` goes on behind the last batch that was delivered, after a break as after an end. What
     workers have made and nobody got is made again. So any number of workers, forked or spawned,
     persistent or not, yields the same batches in the same order, over any number of epochs; to
-    begin anew, load the state of a new data set. With `steps`, an epoch ends before every
+    begin again, load the state of a new data set. With `steps`, an epoch ends before every
     `steps`th step of the run.
 
     It has the protocol of torchdata's StatefulDataLoader and of torch.distributed.checkpoint
@@ -137,7 +137,7 @@ class TokenDataset(IterableDataset):  # type: ignore[misc]
         self._sharing.go_to(batch)
 
     def begin(self, workers: int, group: int) -> None:
-        """For a DataLoader of this process: an iteration begins, with so many workers."""
+        """For a DataLoader of this process: an iteration begins, with this number of workers."""
         self._check_ranks()
         self.iteration += 1
         if workers:

@@ -97,7 +97,7 @@ class Sharing:
         return self.numbers[_TABLES + 2 * MOST_WORKERS :]
 
 
-class Counted(Protocol):
+class CountedDataset(Protocol):
     """A data set whose deliveries are counted."""
 
     iteration: int  # how many iterations were begun, or made invalid, in this process
@@ -115,7 +115,7 @@ class Counted(Protocol):
 class Deliveries:
     """The iterator of a DataLoader, counting. What it does not have itself is asked of that one."""
 
-    def __init__(self, iterator: Any, dataset: Counted, group: int) -> None:
+    def __init__(self, iterator: Any, dataset: CountedDataset, group: int) -> None:
         """`group`: the batches of one item; 0: the data set counts them itself."""
         self._iterator, self.dataset, self._group = iterator, dataset, group
         self._iteration = dataset.iteration
@@ -140,7 +140,7 @@ class Deliveries:
         return getattr(self._iterator, name)
 
 
-def check_current(dataset: Counted, iteration: int) -> None:
+def check_current(dataset: CountedDataset, iteration: int) -> None:
     """Raise RecipeError if an iteration is not the last one."""
     if dataset.iteration != iteration:
         raise RecipeError(

@@ -118,7 +118,7 @@ _MULTI = {
 }
 
 
-class Decoded(NamedTuple):
+class DecodedPage(NamedTuple):
     """The text of a page."""
 
     text: str
@@ -147,21 +147,21 @@ def decode(data: bytes, header: str | None = None) -> str:
     return read(data, header).text
 
 
-def read(data: bytes, header: str | None = None) -> Decoded:
+def read(data: bytes, header: str | None = None) -> DecodedPage:
     """Decode a page; `header` is the label that came with it."""
     mark = next((mark for mark in _MARKS if data.startswith(mark[0])), None)
     if mark is not None:
-        return Decoded(data[len(mark[0]) :].decode(mark[1], "replace"), against=False)
+        return DecodedPage(data[len(mark[0]) :].decode(mark[1], "replace"), against=False)
     named = codec_of(header)
     if named in _WIDE:
         if is_wide(data, named):
-            return Decoded(data.decode(named, "replace"), against=False)
+            return DecodedPage(data.decode(named, "replace"), against=False)
         named = None
     if data.isascii():
-        return Decoded(_ascii(data, named), against=False)
+        return DecodedPage(_ascii(data, named), against=False)
     labels = _labels(data, named)
     codec, text = _choose(data, labels)
-    return Decoded(text, against=bool(labels) and codec != labels[0])
+    return DecodedPage(text, against=bool(labels) and codec != labels[0])
 
 
 def _labels(data: bytes, named: str | None) -> list[str]:

@@ -90,7 +90,7 @@ def pairs_of(sample: bytes) -> Bytes:
     return Bytes((unique >> 8).astype(np.uint8), (unique & 255).astype(np.uint8), count, len(at))
 
 
-class _Table(NamedTuple):
+class _LetterTable(NamedTuple):
     """A charset of single bytes in h languages."""
 
     value: np.ndarray  # (h, 256) of a byte
@@ -134,9 +134,9 @@ def _weights(language: str) -> dict[str, float]:
 
 
 @cache
-def _table(codec: str) -> _Table:
+def _table(codec: str) -> _LetterTable:
     rows = [_row(codec, language) for language in languages(codec)]
-    return _Table(*(np.array(column) for column in zip(*rows, strict=True)))
+    return _LetterTable(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
 def _row(codec: str, language: str) -> tuple[np.ndarray, ...]:

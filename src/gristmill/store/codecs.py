@@ -158,7 +158,7 @@ class UnprovedMember(SourceError):
     """A member is broken, and bytes of it were given before that was known (`proof = "behind"`)."""
 
 
-class _Gathered:
+class _GatheredPieces:
     """Pieces that are held back, to be given as one."""
 
     def __init__(self) -> None:
@@ -236,7 +236,7 @@ class DecodedPieces:
         if self._lost:
             yield Damage("corrupt", 0)
         self._take_dictionary()
-        gathered = _Gathered()  # what small members give becomes larger pieces
+        gathered = _GatheredPieces()  # what small members give becomes larger pieces
         wait = attempts = 0  # members until whole ones are tried together again, and tries in vain
         while self._fill():
             if self._skip_padding():
@@ -267,14 +267,14 @@ class DecodedPieces:
         if gathered.size:
             yield gathered.take()
 
-    def _proved_member(self, gathered: _Gathered) -> Iterator[bytes | Damage]:
+    def _proved_member(self, gathered: _GatheredPieces) -> Iterator[bytes | Damage]:
         """Decode one member, whose bytes are gathered; what is wrong with it comes last, and then
         the next member is at hand.
 
         Of a broken one nothing comes out: what fits into a block is held until its end, and for
         more of it see Proof.
         """
-        own = _Gathered()  # of this member, what is held
+        own = _GatheredPieces()  # of this member, what is held
         begun = False  # bytes of it came out
         damage = None
         for piece in self._member():
@@ -313,7 +313,7 @@ class DecodedPieces:
         elif gathered.size >= self.together:
             yield gathered.take()
 
-    def _gather(self, own: _Gathered, gathered: _Gathered) -> None:
+    def _gather(self, own: _GatheredPieces, gathered: _GatheredPieces) -> None:
         """Have what is held of a member among what is given next."""
         place = self._given + gathered.size
         if own.size and self.member_starts is not None and self._unmarked:
