@@ -17,7 +17,7 @@ import pytest
 from gristmill.errors import GristmillError, MachineError, RecipeError
 from tests.support import ROOT
 from tests.support.skips import missing
-from tests.support.token_corpora import token_corpus
+from tests.support.token_corpora import texts_of_sizes, token_corpus
 
 NAMES = ("crawled_pages", "small_gpt", "does_cleaning_pay", "duplicated_banner")
 WORDS = (
@@ -132,10 +132,8 @@ def budget(scripts: dict[str, ModuleType], **changed: Any) -> Any:
 def test_a_model_learns_what_is_in_its_corpus(
     scripts: dict[str, ModuleType], corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Texts:
-        sizes = np.array([0] + [1] * (VOCABULARY - 1))
-
-    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: Texts)
+    texts = texts_of_sizes([0] + [1] * (VOCABULARY - 1))
+    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: texts)
     train = scripts["small_gpt"].train
     given = {"phrase": [5, 6, 7, 8], "on_line": lambda line: None}
     found = train(corpus, corpus, budget(scripts, rate=2e-2, tokens=4096), 1, **given)
@@ -158,11 +156,8 @@ def test_finished_runs_are_kept(
     """A run that is not in the results is made, alone, and comes to the same figures."""
     if find_spec("scipy") is None or find_spec("matplotlib") is None:
         missing("matplotlib", "scipy, matplotlib: pip install 'gristmill[mix]'")
-
-    class Texts:
-        sizes = np.array([0] + [1] * (VOCABULARY - 1))
-
-    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: Texts)
+    texts = texts_of_sizes([0] + [1] * (VOCABULARY - 1))
+    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: texts)
     pay = scripts["does_cleaning_pay"]
     corpora = dict.fromkeys(("held_out", "raw", "filtered"), corpus)
     monkeypatch.setattr(pay, "make_corpora", lambda options, variants: corpora)

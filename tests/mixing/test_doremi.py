@@ -17,8 +17,9 @@ from gristmill.errors import GristmillError, MachineError, RecipeError, Verifica
 from gristmill.mixing import doremi as doremi_module
 from gristmill.mixing import proxy
 from gristmill.mixing.doremi import doremi, lines
+from gristmill.ownership import MARKER
 from gristmill.reports.losses import losses
-from tests.support.token_corpora import token_corpus
+from tests.support.token_corpora import texts_of_sizes, token_corpus
 
 VOCABULARY = 32
 SHAPE: dict[str, Any] = {"size": "nano", "batch_size": 12, "sequence_length": 16, "every": 20}
@@ -138,6 +139,10 @@ def test_what_is_refused(
         doremi(alone, out=tmp_path / "run")
     (tmp_path / "damaged").mkdir()
     (tmp_path / "damaged/state.pt").write_bytes((out / "state.pt").read_bytes()[:-1000])
+    # A folder without a marker is a run's if its state says so, and this one says nothing.
+    with pytest.raises(MachineError, match=r"holds 'state\.pt', and no \.gristmill\.json"):
+        doremi(corpus, out=tmp_path / "damaged", steps=80, **SHAPE)
+    (tmp_path / "damaged" / MARKER).write_bytes((out / MARKER).read_bytes())
     with pytest.raises(VerificationError, match="cannot be read as tensors"):
         doremi(corpus, out=tmp_path / "damaged", steps=80, **SHAPE)
     monkeypatch.setattr(proxy, "free_memory", lambda: 1_000_000)
@@ -152,11 +157,8 @@ def test_a_loss_that_is_not_finite_stops_with_its_step(corpus: Path, tmp_path: P
 
 def test_losses_by_source(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that knows nothing has log2(vocabulary) bits a token, whatever the source."""
-
-    class Texts:
-        sizes = np.array([0, 1] + [3] * (VOCABULARY - 2))
-
-    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: Texts)
+    texts = texts_of_sizes([0, 1] + [3] * (VOCABULARY - 2))
+    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: texts)
     found = losses(corpus, lambda tokens: torch.zeros(*tokens.shape, VOCABULARY))
     rows = found["sources"]
     assert rows["noise"]["loss"] == pytest.approx(math.log(VOCABULARY))
@@ -173,10 +175,8 @@ def test_losses_by_source(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_losses_of_a_trained_model(
     corpus: Path, whole: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Texts:
-        sizes = np.array([0] + [1] * (VOCABULARY - 1))
-
-    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: Texts)
+    texts = texts_of_sizes([0] + [1] * (VOCABULARY - 1))
+    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: texts)
     out, _ = whole
     rows = losses(corpus, out / "proxy")["sources"]
     assert rows["repeats"]["bits_per_byte"] < 0.8

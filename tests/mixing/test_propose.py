@@ -39,7 +39,7 @@ def test_a_swarm_is_drawn_from_the_seed(tmp_path: Path) -> None:
 
 def test_a_proxy_run_reads_no_source_too_often(tmp_path: Path) -> None:
     found = propose_mixes(
-        recipe(tmp_path), runs=50, out=tmp_path, supply=SIZES, tokens=8000, max_epochs=2.0
+        recipe(tmp_path), runs=50, out=tmp_path / "a", supply=SIZES, tokens=8000, max_epochs=2.0
     )
     assert max(mix["books"] for mix in found["runs"].values()) <= 2 * 600 / 8000 + 1e-6
     with pytest.raises(RecipeError, match="more than all sources read 2 times"):

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from gristmill.reports.token_texts import TokenTexts
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import write_bytes
 from gristmill.tokens.shards import ShardWriter
+from gristmill.tokens.token_bytes import TokenBytes
 
 Documents = Sequence[Sequence[int] | np.ndarray]
 
@@ -62,3 +64,10 @@ def token_corpus(
     write_bytes(root, manifests.LOCK, manifests.lock_of(data))
     write_bytes(root, manifests.SUMS, manifests.sums(parts))
     return root
+
+
+def texts_of_sizes(sizes: Sequence[int]) -> TokenTexts:
+    """The texts of a vocabulary whose tokens stand for so many bytes; token 0 ends documents."""
+    words = [b"x" * size for size in sizes]
+    never = np.zeros(len(words), np.bool_)
+    return TokenTexts(TokenBytes(words, words, never, never, words=False), marks=[0])
