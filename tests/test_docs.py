@@ -84,7 +84,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (fresh / "data/pages.jsonl").write_bytes(jsonl(rows))
     (fresh / "pages.jsonl.zst").write_bytes(zstd.compress(jsonl(rows[:20])))
     (fresh / "wiki.jsonl").write_bytes(jsonl(rows[:20]))
-    (fresh / "crawl.wet.gz").write_bytes(wet(rows[20:40]))
+    # The last twenty are in no other file: an index of the others leaves something of it.
+    (fresh / "crawl.wet.gz").write_bytes(wet([*rows[20:40], *pages(80)[60:]]))
     pq.write_table(
         pa.table({"text": [str(row["text"]) for row in rows[40:]]}), fresh / "books.parquet"
     )
