@@ -20,6 +20,7 @@ from gristmill.errors import Damaged, MachineError, RecipeError, VerificationErr
 from gristmill.ownership import MARKER
 from gristmill.store import manifest as manifests
 from gristmill.tokens import tokenizer as tokenizers
+from gristmill.trainer_formats import nanogpt
 from gristmill.trainer_formats.export import FORMATS, export
 from gristmill.trainer_formats.export_folder import (
     ExportDescription,
@@ -29,6 +30,7 @@ from gristmill.trainer_formats.export_folder import (
 from gristmill.trainer_formats.mixing import mixed
 from gristmill.trainer_formats.token_blocks import TokenBlock, blocks_of, whole, with_side
 from gristmill.trainer_formats.token_format import module_of, pieces
+from tests.support import spelling_families
 from tests.support.token_corpora import token_corpus
 from tests.support.trainer_readers import READERS, word_tokenizer
 
@@ -376,9 +378,24 @@ def test_meta_of_nanogpt_is_plain_and_says_the_vocabulary(corpus: Path, tmp_path
     result = export(corpus, tmp_path / "out", to="nanogpt")
     meta = pickle.loads((tmp_path / "out/meta.pkl").read_bytes())
     assert meta["vocab_size"] == 1000
-    assert meta["itos"][7] == "w7"
+    # Words are joined by spaces when sample.py joins texts.
+    assert meta["itos"][7] == " w7"
     assert set(map(type, meta.values())) == {int, dict}
     assert any("val.bin has" in note for note in result["notes"])
+
+
+@pytest.mark.parametrize("name", ["Llama 2", "BERT"])
+def test_meta_of_nanogpt_has_the_token_of_a_character(name: str) -> None:
+    """Llama 2 has `<0x61>` and `a`; BERT has `a` and `##a`."""
+    tokenizer = tokenizers.Tokenizer(name, spelling_families.written(name).encode())
+    meta = pickle.loads(nanogpt.meta(tokenizer))
+    number = spelling_families.library(name).token_to_id("a")
+    assert number is not None
+    assert [meta["stoi"]["a"], meta["itos"][number].strip()] == [number, "a"]
+    joined = "".join(
+        meta["itos"][token] for token in tokenizer.encode_text("a river, a wheel").tolist()
+    )
+    assert joined.strip() == {"Llama 2": "a river, a wheel", "BERT": "a river , a wheel"}[name]
 
 
 def test_gpt2_is_nanogpts_default_and_has_no_meta(tiktoken_folder: Path, tmp_path: Path) -> None:

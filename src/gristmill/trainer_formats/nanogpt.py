@@ -78,10 +78,13 @@ def meta(tokenizer: Tokenizer) -> bytes:
     encodes a prompt by single characters with `stoi` and decodes tokens with `itos`.
     """
     itos = {token: tokenizer.token_text(token) for token in range(tokenizer.vocabulary)}
+    known = tokenizer.token_bytes
     stoi: dict[str, int] = {}
-    for token, text in itos.items():
+    # The last one is taken: a token that begins a word before one within, a piece before a byte.
+    for token in sorted(itos, key=lambda token: known.shown[token].startswith(b" ")):
+        text = known.text[token].decode("utf-8", "replace")
         if len(text) == 1 and text != "�":
-            stoi.setdefault(text, token)
+            stoi[text] = token
     values: dict[str, Any] = {"vocab_size": tokenizer.vocabulary, "itos": itos, "stoi": stoi}
     return pickle.dumps(values, protocol=4)
 
