@@ -108,8 +108,8 @@ def test_an_unknown_key_is_told_with_path_line_and_suggestion(
 def test_an_unknown_key_like_no_other_lists_those_that_there_are() -> None:
     message = refused(GOOD.replace("[tokens]", "[tokens]\nxyzzy = 1"))
     assert (
-        "tokens.xyzzy: unknown key; there are: tokenizer, end_of_text, tokens_per_shard, "
-        "validation, order"
+        "tokens.xyzzy: unknown key; there are: tokenizer, end_of_text, begin_of_text, "
+        "tokens_per_shard, validation, order"
     ) in message
 
 

@@ -24,7 +24,7 @@ from gristmill.training.train_models import train_perplexity
 from gristmill.training.train_tokenizer import train_tokenizer
 from gristmill.user_input import set_key
 from tests.support.command import command_line
-from tests.support.corpora import jsonl
+from tests.support.corpora import article, jsonl
 
 RECIPE = """
 [[source]]
@@ -166,8 +166,8 @@ def test_urls_where_folders_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_urls_on_the_command_line_are_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": "Of a file."}]))
-    (tmp_path / "b.jsonl").write_bytes(jsonl([{"text": "Of a URL."}]))
+    (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": article("of a file", 9)}]))
+    (tmp_path / "b.jsonl").write_bytes(jsonl([{"text": article("of a URL", 9)}]))
     monkeypatch.chdir(tmp_path)
     given = ["a.jsonl", f"file://{tmp_path}/b.jsonl?token=secret"]
     loaded, shown = for_files(given, None, None)

@@ -13,6 +13,7 @@ import pytest
 from gristmill import pipeline, publish, pull, verify
 from gristmill.corpus import store_lock
 from gristmill.errors import GristmillError, MachineError, RecipeError, VerificationError
+from gristmill.ownership import MARKER
 from gristmill.store import remotes
 from gristmill.store.bucket import Bucket, ChangedError
 from tests.support.every_phase import in_process
@@ -88,8 +89,9 @@ def test_a_store_that_ignores_conditions_is_refused_before_work(
         with pytest.raises(MachineError, match="the store ignores If-"):
             run(recipe, "ignored", tmp_path / "cache")
         with pytest.raises(MachineError, match="the store ignores If-"):
-            publish(corpus, "s3://corpora/ignored")
-    assert names(store, "ignored") == []
+            publish(corpus, "s3://corpora/ignored-too")
+    for prefix in ("ignored", "ignored-too"):
+        assert names(store, prefix) == [MARKER]
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "manifest.lock", "SHA256SUMS"])

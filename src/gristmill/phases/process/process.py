@@ -343,6 +343,8 @@ PROCESS = Phase(
         "samples",
         "measure",
         "deduplicate.scope",
+        "deduplicate.exact",
+        "deduplicate.arabic_marks",
         *(
             f"source.{name}"
             for name in (
@@ -358,7 +360,10 @@ PROCESS = Phase(
                 "keep_truncated",
             )
         ),
-        *(f"deduplicate.near.{name}" for name in ("shingle", "unit", "bands", "rows")),
+        *(
+            f"deduplicate.near.{name}"
+            for name in ("shingle", "unit", "signs", "arabic_marks", "bands", "rows")
+        ),
     ),
     reads=(),
     writes=(

@@ -87,6 +87,7 @@ class Signing(msgspec.Struct, frozen=True, kw_only=True):
     signs: bool = True
     form: ExactForm = "folded"
     arabic_marks: bool = True
+    near_arabic_marks: bool = True
 
     def settings(self) -> Deduplicate:
         """Settings that sign so."""
@@ -96,7 +97,7 @@ class Signing(msgspec.Struct, frozen=True, kw_only=True):
             shingle=self.shingle,
             unit=self.unit,
             signs=self.signs,
-            arabic_marks=self.arabic_marks,
+            arabic_marks=self.near_arabic_marks,
             bands=self.numbers,
             rows=1,
         )
@@ -115,6 +116,7 @@ def signing_of(settings: Deduplicate) -> Signing:
         signs=near.signs,
         form=settings.form,
         arabic_marks=settings.arabic_marks,
+        near_arabic_marks=near.arabic_marks,
     )
 
 
