@@ -362,6 +362,7 @@ READ = (
     (frozenset(NAMING) - {"sha256sums"})
     | {"files", "text", "url", "limit", "enabled"}
     | {"max_document_bytes", "max_shard_bytes", "target_shards", "target_tokens"}
+    | {"keep_empty", "keep_truncated", "max_replaced"}
 )
 
 
