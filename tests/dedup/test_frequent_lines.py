@@ -346,14 +346,14 @@ def test_empty_documents_are_an_end_of_text_each(with_tokens: Path, tmp_path: Pa
 
 
 def test_documents_at_the_size_limit(tmp_path: Path) -> None:
-    """One line of a MB, a MB of empty lines, a MB of line ends of two bytes; one byte more is no
-    document.
+    """One line of a MB, a letter behind a MB of empty lines or of line ends of two bytes; one byte
+    more is no document.
     """
     size = 1 << 20
     batch = [
         "x" * size,
-        "\n" * size,
-        "\r\n" * (size // 2),
+        "\n" * (size - 1) + "x",
+        "\r\n" * (size // 2 - 1) + "xy",
         "x" * (size + 1),
         *(f"{BANNER}\n{n}" for n in range(5)),
     ]

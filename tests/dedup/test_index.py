@@ -355,7 +355,7 @@ def test_a_second_process_is_told(tmp_path: Path) -> None:
 
 
 OTHERS = [
-    ({"exact": False}, "exact is true in it, false here"),
+    ({"exact": False}, 'exact is "folded" in it, false here'),
     ({"near": None}, "near is true in it, false here"),
     ({"near": Near()}, "near.bands is 8 in it, 32 here"),
     (
@@ -381,7 +381,7 @@ def test_other_parameters_are_refused(tmp_path: Path, other: dict, message: str)
 def test_another_format_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     DuplicateIndex(tmp_path / "index", near=SMALL).close()
     monkeypatch.setattr("gristmill.dedup.stream.duplicate_index.FORMAT", 999)
-    with pytest.raises(RecipeError, match="format is 2 in it, 999 here"):
+    with pytest.raises(RecipeError, match="format is 3 in it, 999 here"):
         DuplicateIndex(tmp_path / "index", near=SMALL)
 
 

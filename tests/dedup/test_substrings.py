@@ -316,5 +316,5 @@ def test_a_kill_at_any_write_leaves_what_the_next_run_completes(
             run(recipe, out=corpus, workers=1)
         assert digests(corpus) == wanted
         shutil.rmtree(corpus)
-        steps += 65 if soak == 1 else 2
+        steps += 30 if soak == 1 else 2
     assert finished and stopped > 1

@@ -11,6 +11,7 @@ import pytest
 
 from gristmill import run
 from gristmill.errors import MachineError, RecipeError, SourceError
+from gristmill.ownership import MARKER
 from gristmill.phases.process import process
 from tests.support import faults
 from tests.support.corpora import jsonl, pages
@@ -86,7 +87,7 @@ def test_a_shard_is_processed_while_the_next_ones_are_fetched(
         assert until is None or not (other / "work/state/process").exists()
     mine, others = bytes_of(tmp_path / "corpus"), bytes_of(other)
     assert mine.keys() == others.keys()
-    assert {name for name in mine if mine[name] != others[name]} <= {"run.json"}
+    assert {name for name in mine if mine[name] != others[name]} <= OF_A_RUN
 
 
 def test_what_a_shard_fails_of_is_said_when_all_are_here(
@@ -151,4 +152,4 @@ def test_a_run_that_is_killed_while_both_go_on_is_resumed(
     run(recipe, out=tmp_path / "other", cache_dir=tmp_path / "cache", workers=1, until="fetch")
     run(recipe, out=tmp_path / "other", cache_dir=tmp_path / "cache", workers=1)
     mine, others = bytes_of(tmp_path / "corpus"), bytes_of(tmp_path / "other")
-    assert {name for name in mine if mine[name] != others.get(name)} <= {"run.json"}
+    assert {name for name in mine if mine[name] != others.get(name)} <= OF_A_RUN

@@ -94,6 +94,8 @@ def Gopher(
 def Gopher(
     *,
     sources: list[str] | None = ...,
+    words: Literal["own", "spacy"] = ...,
+    word_language: str = ...,
     rules: Literal["datatrove-0.10", "datatrove-0.2"],
     min_words: int | None = ...,
     max_words: int | None = ...,

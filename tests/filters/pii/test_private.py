@@ -155,13 +155,15 @@ def test_fuzz_twice_is_once(text: str, regions: list[str], placeholder: str) -> 
 
 
 def test_finds_that_touch_go_in_one_run() -> None:
-    texts = ["2a00::1.2.3.43.51.98.32", "nothing", "a@b.org"]
+    texts = ["2a00::1.2.3.4(415) 555-2671", "nothing", "a@b.org", "2a00::1.2.3.43.51.98.32"]
     found, counts = redact(texts, regions=["US"])
-    assert found == ["<IP><PHONE>", "nothing", "<EMAIL>"]
+    # The last has no number behind it: nobody writes `3.51.98.32` so in the United States.
+    assert found == ["<IP><PHONE>", "nothing", "<EMAIL>", texts[3]]
     assert [(row["ips"], row["phones"], row["emails"]) for row in counts] == [
         (1, 1, 0),
         (0, 0, 0),
         (0, 0, 1),
+        (0, 0, 0),
     ]
     assert redact(["2006::378282246310005"], addresses="all")[0] == ["<IP><CARD>"]
 
