@@ -20,6 +20,7 @@ from gristmill.engine.local import LocalEngine
 from gristmill.engine.server import FORKS
 from gristmill.errors import RecipeError
 from gristmill.filters.api import registry
+from tests.support.corpora import article
 from tests.support.processes import descendants
 
 pytestmark = pytest.mark.skipif(not FORKS, reason="workers are fresh processes here")
@@ -62,8 +63,7 @@ print([name for name in ("numba", "llvmlite", "duckdb") if name in sys.modules])
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a recipe of 20 documents."""
-    text = "A line of some plain English words, which goes on for a while and is number {}. "
-    rows = [{"text": "".join(text.format(n + m) for m in range(9))} for n in range(20)]
+    rows = [{"text": article(number, 20)} for number in range(20)]
     (tmp_path / "web.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (tmp_path / "recipe.toml").write_text(RECIPE)
     return tmp_path

@@ -18,6 +18,7 @@ from tests.support.corpora import jsonl, pages
 from tests.support.faults import Reply, Site
 
 SHARDS = 3
+OF_A_RUN = {"run.json", MARKER}  # the times of a run, and the random name of a folder
 RECIPE = """
 output = "corpus"
 [[source]]

@@ -66,7 +66,9 @@ def shards() -> dict[str, list[dict[str, Any]]]:
     ]
     news += [row("stub", None)] * 3
     shop = [row(edited(page, 0.002, pick)) for _ in range(30)]
-    shop += [row(article(number, 20).upper()) for number in range(25)] + [row(article(3, 20))] * 7
+    shop += [row(article(number, 20).replace(" ", "\u00a0 ")) for number in range(25)] + [
+        row(article(3, 20))
+    ] * 7
     more = [row(article(f"more {number}", 20)) for number in range(20)]
     return {"news": news, "shop-1": shop, "shop-2": more}
 
