@@ -125,7 +125,18 @@ class Folder:
                 yield entry.name
 
     def write(self, data: bytes) -> None:
-        self._root.mkdir(self._mode, parents=True, exist_ok=True)
+        while self.marker() is None:
+            self._root.mkdir(self._mode, parents=True, exist_ok=True)
+            # Who has claimed the folder meanwhile may sweep what was left half written in it.
+            with contextlib.suppress(FileNotFoundError):
+                self._write_once(data)
+        handle = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def _write_once(self, data: bytes) -> None:
         coming = self._root / f"{MARKER}.{secrets.token_hex(4)}.writing"
         try:
             with open(coming, "xb") as file:
@@ -135,11 +146,6 @@ class Folder:
             self._name(coming)
         finally:
             coming.unlink(missing_ok=True)
-        handle = os.open(self._root, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
     def _name(self, coming: Path) -> None:
         """Give the marker its name; the one that another process was faster with stays."""

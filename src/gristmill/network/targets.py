@@ -255,7 +255,9 @@ class BucketTarget:
             self._bucket.put_over(key, data, before, headers)
         except ChangedError as error:
             raise TargetChangedError(changed(self.url, key)) from error
-        self._bucket.read_back(key, data)
+        there = self._bucket.get(key, len(data) + layout.LARGEST_RELEASE)
+        if there is None or there.version == before:  # else another publisher went on from ours
+            self._bucket.read_back(key, data)
 
     def get(self, key: str, most: int) -> StoredFile | None:
         return self._bucket.get(key, most)
