@@ -2,7 +2,7 @@
 
 A tokenizer is that of `spacy.blank(language)`: rules that spaCy ships, no model and nothing that is
 downloaded. Its tokens are stripped, and empty ones are no words (datatrove 0.10.1,
-utils/word_tokenizers.py). It takes some two hundred times as long as our own words
+utils/word_tokenizers.py). It takes 150 to 300 times as long as our own words
 (docs/filters.md).
 """
 
