@@ -33,7 +33,7 @@ from gristmill.source import plausibility
 PRESCAN = 4096  # bytes in which <meta> is looked for; WHATWG has 1024, and scripts push it further
 NEARLY = 20  # one character in this many may be ill formed
 # In UTF-8, where no other label speaks against it, as many may be ill formed as are well formed,
-# and so many more: two or three bytes fit each other by chance only seldom.
+# and this number more: two or three bytes fit each other by chance only seldom.
 SPARE = 1
 # By how much a charset must fit the bytes better, in nats, and for each byte beyond ASCII: a second
 # label than the first; a charset that no label names than a label, and than the default; and what

@@ -11,7 +11,7 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
-    """A lone surrogate for each maximal ill-formed part, so that it can be told from a U+FFFD that
+    """A lone surrogate for each maximal ill-formed part, so that it differs from a U+FFFD that
     the text has itself.
     """
     if not isinstance(error, UnicodeDecodeError):

@@ -29,7 +29,7 @@ from gristmill.source.path_columns import with_columns
 from gristmill.source.rows import Fields, RowCollector, without_empty
 from gristmill.store.codecs import Damage, DecodedPieces, Proof
 
-# Rows without a text that a shard may have: so many, or so many for each byte of its file.
+# The most rows without a text that a shard may have: in all, or for each byte of its file.
 HOLLOW_ROWS, HOLLOW_ROWS_PER_BYTE = 100_000, 4
 TOGETHER = 2 << 20  # bytes decoded at a time, about
 

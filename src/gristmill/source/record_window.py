@@ -38,7 +38,7 @@ class Window:
         before: int = 0,
     ) -> None:
         """`member_starts`: where members of a packed file begin, in all bytes that `pieces` give,
-        in order; the reader of the stretches `before` this one had so many of these.
+        in order; `before`: how many of these the reader of the stretches before had.
         """
         self._pieces = pieces
         self._framing = framing

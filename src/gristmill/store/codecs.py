@@ -62,7 +62,7 @@ _BZIP2 = (
 
 
 # Whether a member that is longer than a block is sound is known at its end, where its checksum is.
-# "none": its bytes are given before, and damage is told where it is. "ahead": it is decoded to its
+# "none": its bytes are given before, and damage is given where it is. "ahead": it is decoded to its
 # end first, and then again to be given; of a broken one nothing comes out. "behind": its bytes are
 # given, and UnprovedMember is raised where it proves broken: who asks for that begins again, with
 # "ahead".

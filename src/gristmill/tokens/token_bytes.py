@@ -15,7 +15,7 @@ A text's first token has that space in it, which is not the text's: `leads`. Met
 that this text counts as one without it.
 
 The bytes are those of the text as the tokenizer's normalizer leaves it: Lowercase, NFKC and Strip
-change the text before there are tokens. A literal `▁` (U+2581) cannot be told from a space, nor,
+change the text before there are tokens. A literal `▁` (U+2581) looks like a space, nor,
 in Unigram with byte fallback, a literal `<0xE2>` from the byte.
 """
 
