@@ -282,7 +282,8 @@ class Run(NamedTuple):
             state = self._fetched(planned, nodes, early, state, first)
             if until == "fetch":
                 return Funnel.empty()
-            process.check_room(corpus, list(state.paths.values()), begun=begun)
+            here = [one for one in state.plan.shards if one.number in state.paths]
+            process.check_room(corpus, here, begun=begun)
             rounds = PhaseRounds(
                 runner,
                 self.asked.allow_missing,
@@ -432,14 +433,16 @@ class Run(NamedTuple):
             begun = process.is_begun(self.corpus)
             fetching.meanwhile = ProcessWhileFetching(early, state, begun=begun)
         new = [one for one in state.plan.shards if one.missing is None and one.sha256 is None]
-        looks = local_inputs.looks({one.url for one in new}, self.folder)
+        looks = local_inputs.looks({file.url for one in new for file in one.parts()}, self.folder)
         got = fetching.all(
             self.corpus.root,
             self.progress,
             lambda plan: write_manifest.write_plan(self.corpus, plan),
         )
         write_manifest.write_plan(self.corpus, got.plan)
-        pinned = {one.url for one in got.plan.shards if one.sha256 is not None}
+        pinned = {
+            file.url for one in got.plan.shards if one.sha256 is not None for file in one.parts()
+        }
         planned.seen.update({url: look for url, look in looks.items() if url in pinned})
         local_inputs.write_note(self.corpus.root, self.folder, planned.seen)
         self._evict()

@@ -126,7 +126,9 @@ class _Pull:
         files = 0
         if whole:
             files = run_state.restore(release, self._reader.read_object, self.bring, corpus.work)
-            note_elsewhere(corpus.root, [shard.url for shard in manifest.raw_shards])
+            note_elsewhere(
+                corpus.root, [name for shard in manifest.raw_shards for name in shard.names()]
+            )
         return {
             "folder": str(corpus.root),
             "release": release.number,

@@ -80,7 +80,9 @@ def pull_stored(
         write_bytes(corpus.root, manifests.MANIFEST, data)
         write_bytes(corpus.root, manifests.LOCK, manifests.lock_of(data))
     if whole:
-        note_elsewhere(corpus.root, [shard.url for shard in manifest.raw_shards])
+        note_elsewhere(
+            corpus.root, [name for shard in manifest.raw_shards for name in shard.names()]
+        )
     return {
         "folder": str(corpus.root),
         "release": None,

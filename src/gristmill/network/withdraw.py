@@ -16,7 +16,7 @@ point is completed by the next run, or by the same command.
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ def withdraw(
         "documents": len(now),
         "withdrawn": len(before | now),
         **done,
-        "raw_shards": _purge_cache(cache, root, manifest, set(map(schema.shard_of, found))),
+        "raw_shards": _purge_cache(cache, root, manifest, found),
         "manifest": hashlib.sha256(data).hexdigest(),
     }
 
@@ -242,13 +242,18 @@ def _purge_work(corpus: Corpus) -> None:
             path.unlink()
 
 
-def _purge_cache(cache: Cache, root: Path, manifest: Manifest, shards: set[int]) -> list[str]:
+def _purge_cache(
+    cache: Cache, root: Path, manifest: Manifest, documents: Iterable[int]
+) -> list[str]:
     """Remove the raw shards with the documents from the cache; returns those that are elsewhere."""
+    rows: dict[int, list[int]] = {}
+    for document in sorted(documents):
+        rows.setdefault(schema.shard_of(document), []).append(schema.row_of(document))
     left = []
     for shard in manifest.raw_shards:
-        if shard.number in shards and shard.sha256 is not None:
+        if shard.number in rows and shard.sha256 is not None:
             if is_url(shard.url) and not shard.url.startswith("file:"):
                 cache.remove(shard.sha256)
             else:
-                left.append(shard.url)
+                left += list(dict.fromkeys(map(shard.file_at, rows[shard.number])))
     return left

@@ -175,7 +175,7 @@ def paths_of(plan: Plan, folder: Path, cache: Cache, corpus: Corpus) -> dict[int
         elif is_url(shard.url):
             paths[shard.number] = cache.object(shard.sha256)
         else:
-            paths[shard.number] = folder / shard.url
+            paths[shard.number] = folder if shard.files else folder / shard.url
     if not paths:
         raise RecipeError(_first(corpus))
     return paths

@@ -26,16 +26,16 @@ class ProcessWhileFetching:
         """`begun`: shards were processed before this run (process.check_room)."""
         self._runner, self._state, self._begun = runner, state, begun
         self._seen = state.of_phase(process.PROCESS)
-        self._paths: dict[int, Path] = {}
+        self._here: list[PlannedShard] = []
 
     def shard_is_here(self, shard: PlannedShard, path: Path) -> None:
         """Begin with a pinned shard, if there is room on the disk for what is here."""
-        self._paths[shard.number] = path
+        self._here.append(shard)
         task = process.task_of(self._seen._replace(paths={shard.number: path}), shard)
         if task is None:
             return
         with suppress(MachineError):  # the phase says it of all shards
-            process.check_room(self._state.corpus, list(self._paths.values()), begun=self._begun)
+            process.check_room(self._state.corpus, self._here, begun=self._begun)
             self._runner.begin(process.PROCESS, shard.number, task, self._state)
 
     def go_on(self) -> bool:

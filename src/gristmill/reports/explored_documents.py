@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from gristmill.errors import VerificationError
 from gristmill.reports.document_tables import LANGUAGE
-from gristmill.schema import shard_name
+from gristmill.schema import row_of, shard_name
 from gristmill.store.manifest import Manifest, RawShard
 from gristmill.store.parts import Part, read_batches
 
@@ -137,7 +137,8 @@ class ChosenDocuments:
             table = pa.Table.from_batches([rows])
             table = table.append_column("text", _first_text(wanted, texts))
             table = table.append_column("source", pa.array([shard.source] * len(rows)))
-            table = table.append_column("raw_shard", pa.array([shard.url] * len(rows)))
+            files = [shard.file_at(row_of(document)) for document in wanted.to_pylist()]
+            table = table.append_column("raw_shard", pa.array(files))
             if measures is not None:
                 found = measures.of(wanted)
                 for name in found.column_names:

@@ -64,6 +64,13 @@ def _raw_shards(root: Path, manifest: Manifest, cache: Cache) -> Iterator[_RawFi
     for shard in manifest.raw_shards:
         if shard.sha256 is None:
             continue
+        for file in shard.files or ():
+            path = folder / file.url
+            yield _RawFile(
+                f"{file.url} of raw shard {shard.number}", path, file.size or 0, file.sha256 or ""
+            )
+        if shard.files:
+            continue
         remote = urls.is_url(shard.url)
         if shard.url.startswith("file://"):
             path = Path(os.fsdecode(urls.local_path(shard.url)))

@@ -37,7 +37,7 @@ from gristmill.phases.running.progress import Progress
 from gristmill.pipeline import Planned, Run, prepare, run
 from gristmill.recipe import Loaded, Recipe, check_pages, load, make_step, refuse_code, with_classes
 from gristmill.reports.meter import Meter, PhaseCost
-from gristmill.reports.size_sample import LEAST, SampledShard, choose, cut
+from gristmill.reports.size_sample import LEAST, SampledShard, choose, cut, take_packed
 from gristmill.schema import shard_name
 from gristmill.store.settings import Settings, asked_of
 from gristmill.store.urls import is_url
@@ -135,6 +135,9 @@ def _take(
     taken, fetched = [], 0
     for number, path in sorted(got.paths.items()):
         row, length = chosen[number]
+        if row.shard.files:
+            taken += take_packed(row.shard, path.resolve(), length)
+            continue
         all_bytes = path.stat().st_size
         fetched += all_bytes if row.state == "to fetch" else 0
         shard = SampledShard(row.shard.source, path.resolve(), all_bytes, all_bytes)
@@ -169,7 +172,10 @@ def _run(whole: Run, shards: list[SampledShard], root: Path, allow_code: bool) -
     corpus, counted = Corpus(root), []
     times = _repeats(corpus, recipe.recipe)
     for planned in write_manifest.read_plan(corpus, None).shards:
-        shard = next(one for one in shards if (whole.folder / planned.url).resolve() == one.path)
+        paths = {(whole.folder / url).resolve() for url in planned.urls()}
+        read = [one for one in shards if one.path in paths]
+        size, raw = sum(one.size for one in read), sum(one.raw for one in read)
+        shard = read[0]._replace(size=size, raw=raw)
         verdicts, written = (
             record.counts
             for phase in ("write_verdicts", "tokenize")

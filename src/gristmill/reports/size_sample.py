@@ -7,6 +7,8 @@ from typing import NamedTuple
 import pyarrow.parquet as pq
 
 from gristmill.phases.inputs.fetch import Row
+from gristmill.phases.inputs.packs import MANY
+from gristmill.phases.inputs.plan import PlannedShard
 from gristmill.recipe import Recipe
 from gristmill.store.codecs import Damage, DecodedPieces
 
@@ -47,6 +49,19 @@ def choose(recipe: Recipe, rows: list[Row], size: int) -> list[tuple[Row, int]]:
             if (left := left - length) < 1:
                 break
     return chosen
+
+
+def take_packed(shard: PlannedShard, folder: Path, length: int) -> list[SampledShard]:
+    """Files of a pack with about `length` bytes together, and enough of them to be packed again."""
+    taken: list[SampledShard] = []
+    for file in shard.files:
+        if length <= 0 and len(taken) > MANY:
+            break
+        path = folder / file.url
+        size = path.stat().st_size
+        taken.append(SampledShard(shard.source, path.resolve(), size, size))
+        length -= size
+    return taken
 
 
 def cut(shard: SampledShard, size: int, target: Path) -> SampledShard:

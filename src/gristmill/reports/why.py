@@ -106,7 +106,7 @@ def _answer(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str
     result = {
         **verdict,
         "source": shard.source,
-        "raw_shard": shard.url,
+        "raw_shard": shard.file_at(schema.row_of(document)),
         "row": schema.row_of(document),
     }
     measures = _one(_part(root, "measures", document), document)

@@ -80,10 +80,12 @@ class ShardReader:
         sha256: str | None = None,
         name: str | None = None,
         proof: Proof | None = None,
+        first_row: int = 0,
     ) -> None:
-        """Read a file as shard `number`. `kind` replaces the detected kind; `sha256` is the
-        expected digest; `name` is the original file name, or the URL. `proof`: as of DecodedPieces;
-        null: "ahead", and with a limit "behind", as little of a file may be needed.
+        """Read a file as shard `number`, its rows numbered from `first_row` on. `kind` replaces the
+        detected kind; `sha256` is the expected digest; `name` is the original file name, or the
+        URL. `proof`: as of DecodedPieces; null: "ahead", and with a limit "behind", as little of a
+        file may be needed.
 
         Iteration raises SourceError if the file cannot be read, is of no known kind, or has another
         digest; UnprovedMember if what was given must be forgotten (`proof`).
@@ -93,11 +95,21 @@ class ShardReader:
         self._name = path.name if name is None else name
         self._kind = kind
         self._fields = fields or Fields()
-        self._rows = RowCollector(number, limit, self._fields.max_replaced)
+        self._rows = RowCollector(number, limit, self._fields.max_replaced, first_row)
         self._sha256 = sha256
         known = self._fields.text, self._fields.url
         self._columns = {name: at for name, at in self._fields.columns if name not in known}
         self.counts: dict[str, Any] = {}
+
+    @property
+    def rows(self) -> int:
+        """The number of the row behind those that were read."""
+        return self._rows.row
+
+    @property
+    def documents(self) -> int:
+        """How many rows with a verdict were read."""
+        return self._rows.documents
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         try:

@@ -48,15 +48,19 @@ class RowCollector:
     """
 
     def __init__(
-        self, shard: int, limit: int | None = None, max_replaced: float | None = None
+        self,
+        shard: int,
+        limit: int | None = None,
+        max_replaced: float | None = None,
+        first_row: int = 0,
     ) -> None:
-        """Begin at row 0 of a shard. After `limit` documents `full` is true; None: no limit.
+        """Begin at a row of a shard. After `limit` documents `full` is true; None: no limit.
         `max_replaced`: as of Fields.
         """
         self._max_replaced = max_replaced
         self._first = first_document(shard)
         self._limit = limit
-        self.row = 0
+        self.row = first_row
         self.documents = 0  # rows with a verdict
         self.skipped: dict[str, int] = {}
         self.decoding: dict[str, int] = {}  # documents by what was unusual in decoding them

@@ -11,6 +11,8 @@ Nothing of a clock, a host, a worker or a rate is in it: equal inputs give equal
 """
 
 import hashlib
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -23,13 +25,28 @@ READABLE = (1, FORMAT)
 MANIFEST, LOCK, SUMS, NEXT = "manifest.json", "manifest.lock", "SHA256SUMS", ".next"
 
 
+class PackedFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One of several small files that are one raw shard."""
+
+    url: str  # a path from the recipe's folder
+    sha256: str | None = None  # null: not read yet
+    size: int | None = None  # bytes
+    row: int | None = None  # its first row in the raw shard; null: not processed yet
+
+
+def file_at(files: Sequence[PackedFile], row: int) -> str:
+    """Name the file of a pack that a row comes from."""
+    return files[max(bisect_right(files, row, key=lambda file: file.row or 0) - 1, 0)].url
+
+
 class RawShard(msgspec.Struct, frozen=True, kw_only=True):
-    """What the manifest says of one input file."""
+    """What the manifest says of one input file, or of several small ones that are packed."""
 
     number: int
     source: str
     url: str  # a URL, or a path from the recipe's folder
-    sha256: str | None  # null: absent (--allow-missing)
+    # null: absent (--allow-missing); of a pack the digest of what `sha256sum` prints of its files
+    sha256: str | None
     kind: str | None = None
     codec: str | None = None
     compressed_bytes: int = 0
@@ -43,6 +60,15 @@ class RawShard(msgspec.Struct, frozen=True, kw_only=True):
     start: int | msgspec.UnsetType = msgspec.UNSET  # the first row that was read, if not 0
     # where its source reached its target, as in the plan: row, tokens, target
     cut: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
+    files: tuple[PackedFile, ...] | msgspec.UnsetType = msgspec.UNSET  # of a pack, in order
+
+    def file_at(self, row: int) -> str:
+        """Name the file that a row comes from."""
+        return self.url if self.files is msgspec.UNSET else file_at(self.files, row)
+
+    def names(self) -> list[str]:
+        """Name the files that it is made of."""
+        return [self.url] if self.files is msgspec.UNSET else [file.url for file in self.files]
 
 
 class TokenFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

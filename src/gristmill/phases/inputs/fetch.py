@@ -17,10 +17,13 @@ import msgspec
 
 from gristmill.errors import SourceError, reason_of
 from gristmill.phases.inputs.fetch_on_nodes import FetchOnNodes
+from gristmill.phases.inputs.local_inputs import looks
+from gristmill.phases.inputs.packs import pack_digest, pin
 from gristmill.phases.inputs.plan import Plan, PlannedShard, Sources, absent
 from gristmill.phases.running.progress import PhaseProgress, Progress
 from gristmill.schema import shard_name
 from gristmill.store.download import Promise
+from gristmill.store.manifest import PackedFile
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Fetched, Transfer
 from gristmill.store.urls import is_url, shown
@@ -102,6 +105,7 @@ class Fetch:
         self._came = 0  # bytes from the network of what is finished
         self._sizes: list[int] = []  # of what was downloaded
         self._waiting = 0  # shards that are not finished
+        self._packed: dict[int, tuple[PackedFile, ...]] = {}  # the files of packs, pinned
         self.meanwhile: Meanwhile | None = None  # gets the shards that come from the network
         self.nodes: FetchOnNodes | None = None  # fetch what needs no secret of this machine
 
@@ -117,8 +121,13 @@ class Fetch:
     def _preview(self, shard: PlannedShard) -> Row:
         if shard.missing is not None:
             return Row(shard, "absent", 0, None)
+        if shard.files:
+            here = sum(look.size for look in looks(shard.urls(), self._folder).values())
+            return Row(shard, "here", here, here)
         remote = self._sources.remote(shard) or self._local(shard)
-        found = self._transfer.look(remote, shard.sha256 or self._sources.sha256(shard))
+        found = self._transfer.look(
+            remote, shard.sha256 or self._sources.sha256(shard.source, shard.url)
+        )
         if found.whole:
             return Row(shard, "here", found.here, found.size)
         size = found.size
@@ -136,7 +145,9 @@ class Fetch:
             remote = self._sources.remote(shard)
             if remote is None:
                 continue
-            found = self._transfer.look(remote, shard.sha256 or self._sources.sha256(shard))
+            found = self._transfer.look(
+                remote, shard.sha256 or self._sources.sha256(shard.source, shard.url)
+            )
             if not found.whole and not found.here:
                 new.append(name_of(shard))
         if new:
@@ -154,7 +165,7 @@ class Fetch:
             if shard.number in numbers and shard.sha256 is not None:
                 remote = self._sources.remote(shard)
                 here = (
-                    (self._folder / shard.url).is_file()
+                    all((self._folder / file.url).is_file() for file in shard.parts())
                     if remote is None
                     else self._transfer.look(remote, shard.sha256).whole
                 )
@@ -178,7 +189,10 @@ class Fetch:
             by digest.
             """
             if remote:
-                known = [shard.sha256 or self._sources.sha256(shard) for shard in plan.shards]
+                known = [
+                    shard.sha256 or self._sources.sha256(shard.source, shard.url)
+                    for shard in plan.shards
+                ]
                 self._transfer.cache.register(
                     corpus, remote, [sha256 for sha256 in known if sha256]
                 )
@@ -216,7 +230,9 @@ class Fetch:
     def _check(self, shard: PlannedShard) -> SourceError | None:
         remote = self._sources.remote(shard)
         try:
-            if remote is None:
+            if shard.files:
+                self._pack(shard)
+            elif remote is None:
                 self._transfer.fetch(self._local(shard), Promise(shard.sha256, shard.size))
             else:
                 self._check_remote(remote, shard)
@@ -254,8 +270,9 @@ class Fetch:
                     )
                 else:
                     paths[shard.number] = got.path
+                    files = self._packed.get(shard.number, shard.files)
                     pinned[shard.number] = msgspec.structs.replace(
-                        shard, sha256=got.sha256, size=got.size
+                        shard, sha256=got.sha256, size=got.size, files=files
                     )
                     if self.meanwhile is not None and self._sources.remote(shard) is not None:
                         self.meanwhile.shard_is_here(pinned[shard.number], got.path)
@@ -314,8 +331,10 @@ class Fetch:
 
     def _one(self, shard: PlannedShard) -> Fetched:
         """Have one shard here; a local file that was pinned before is not hashed again."""
+        if shard.files:
+            return self._pack(shard)
         remote = self._sources.remote(shard)
-        said = self._sources.sha256(shard)
+        said = self._sources.sha256(shard.source, shard.url)
         if shard.sha256 is not None and said not in (None, shard.sha256):
             raise SourceError(
                 f"{name_of(shard)}: the plan pinned sha256 {shard.sha256}, but its source's "
@@ -343,6 +362,21 @@ class Fetch:
         if self.nodes is not None and self.nodes.may(remote):
             return self.nodes.fetch(remote, promise)
         return self._transfer.fetch(remote, promise, self._teller(shard))
+
+    def _pack(self, shard: PlannedShard) -> Fetched:
+        """Pin the files of a pack; one that was pinned before is hashed when it is processed."""
+        if shard.sha256 is not None and not self._asked.check_inputs:
+            return Fetched(self._folder, shard.size or 0, shard.sha256)
+        files = pin(shard.files, self._folder)
+        for file, then in zip(files, shard.files, strict=True):
+            said = self._sources.sha256(shard.source, file.url)
+            if file.sha256 != (then.sha256 or said or file.sha256):
+                raise SourceError(
+                    f"{file.url}: sha256 {file.sha256}, and {then.sha256 or said} is expected",
+                    "changed" if then.sha256 else "digest",
+                )
+        self._packed[shard.number] = files
+        return Fetched(self._folder, sum(file.size or 0 for file in files), pack_digest(files))
 
     def _local(self, shard: PlannedShard) -> Remote:
         return Remote((self._folder / shard.url).resolve().as_uri())

@@ -13,7 +13,7 @@ from gristmill.filters.api.step_inputs import find, installed_inputs
 from gristmill.filters.lists.withdrawn import Withdrawn, read_list
 from gristmill.phases.inputs.plan import Plan
 from gristmill.recipe import Recipe
-from gristmill.schema import document_name, shard_of
+from gristmill.schema import document_name, row_of, shard_of
 from gristmill.store.transfer import Transfer
 
 
@@ -62,22 +62,19 @@ def _refuse_new_numbers(plan: Plan, source: str, path: Path, name: str) -> None:
     """Raise RecipeError where a file of which documents were withdrawn is read under a new number:
     the list names the documents by their old one, and would not drop them.
     """
-    gone = {
-        shard.number: shard.url
-        for shard in plan.shards
-        if shard.source == source and shard.missing in GONE
-    }
-    back = {one.url for one in plan.shards if one.source == source and one.missing is None}
-    gone = {number: url for number, url in gone.items() if url in back}
+    own = [shard for shard in plan.shards if shard.source == source]
+    gone = {shard.number: shard for shard in own if shard.missing in GONE}
     if not gone:
         return
+    back = {url for shard in own if shard.missing is None for url in shard.urls()}
     listed = read_list(path.read_bytes(), name)
     for number, url in sorted(listed.urls.items()):
-        shard = shard_of(number)
-        if shard in gone and (url is None or url not in listed.alone):
+        shard = gone.get(shard_of(number))
+        file = shard.file_at(row_of(number)) if shard is not None else None
+        if file in back and (url is None or url not in listed.alone):
             raise RecipeError(
                 f"{name}: document {document_name(number)} was withdrawn, and its file "
-                f"{gone[shard]} is read again under another number, by which the list does not "
+                f"{file} is read again under another number, by which the list does not "
                 "name it. Take the document out of the file and the file out of the recipe, or "
                 f"give the list a line with its URL alone{f' ({url})' if url else ''}, which "
                 "drops it under any number"

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import msgspec
 
 from gristmill.errors import RecipeError
-from gristmill.phases.inputs.plan import Plan, PlannedShard
+from gristmill.phases.inputs.plan import Plan
+from gristmill.store.manifest import PackedFile
 from gristmill.store.parts import sha256_of, write_bytes
 from gristmill.store.proof import seal, unseal
 from gristmill.store.urls import is_url, local_path
@@ -133,7 +134,12 @@ def seen_changes(plan: Plan, work: Path, folder: Path | None) -> dict[str, str]:
     place = Path(note.folder) if note.folder else folder
     if place is None:
         return {}
-    pinned = {one.url: one.size for one in plan.shards if one.missing is None and one.sha256}
+    pinned = {
+        file.url: file.size
+        for shard in plan.shards
+        if shard.missing is None and shard.sha256
+        for file in shard.parts()
+    }
     local = {url: size for url, size in pinned.items() if path_of(url, place) is not None}
     seen = looks(local, place)
     found = {}
@@ -166,9 +172,10 @@ def compare(
     Raises RecipeError where a file is named by its URL and is not there, or cannot be read.
     """
     pinned = {
-        (shard.source, shard.url): shard
+        (shard.source, file.url): file
         for shard in plan.shards
         if shard.missing is None and shard.sha256 is not None and shard.source in sources
+        for file in shard.parts()
     }
     seen = looks({url for _, url in pinned}, folder)
     for source, url in pinned:
@@ -200,12 +207,12 @@ def compare(
     return Compared(changed, {url: one for url, one in seen.items() if url not in others})
 
 
-def _difference(shard: PlannedShard, path: Path, size: int) -> str | None:
+def _difference(pinned: PackedFile, path: Path, size: int) -> str | None:
     """What is another about a file than the plan pinned; null: nothing is."""
-    if shard.size is not None and size != shard.size:
-        return f"{shard.size:,} bytes then, {size:,} now"
+    if pinned.size is not None and size != pinned.size:
+        return f"{pinned.size:,} bytes then, {size:,} now"
     try:
         digest = sha256_of(path)[1]
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return None if digest == shard.sha256 else f"sha256 {shard.sha256} then, {digest} now"
+    return None if digest == pinned.sha256 else f"sha256 {pinned.sha256} then, {digest} now"

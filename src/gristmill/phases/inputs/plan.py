@@ -24,9 +24,11 @@ from msgspec.structs import replace
 
 from gristmill.errors import GONE, REASONS, SET_ASIDE, RecipeError, reason_of
 from gristmill.phases.inputs.changed_inputs import Changes, Gone, refuse_or_tell
+from gristmill.phases.inputs.packs import in_packs, pack_name
 from gristmill.phases.inputs.sources import Credentials, Listed, credentials_of, expand
 from gristmill.recipe import Recipe, Source
 from gristmill.schema import MOST_SHARDS, first_document
+from gristmill.store.manifest import PackedFile, file_at
 from gristmill.store.remotes import Remote, is_pattern
 from gristmill.store.transfer import Transfer
 from gristmill.store.urls import is_url
@@ -58,7 +60,9 @@ class TargetCut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class PlannedShard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One raw shard. `url` is a URL without secrets, or a path from the recipe's folder."""
+    """One raw shard. `url` is a URL without secrets, or a path from the recipe's folder; it names
+    a pack of small files for people (packs.py).
+    """
 
     number: int
     source: str
@@ -70,6 +74,19 @@ class PlannedShard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     # the first row that is read: those before it are read under an earlier number
     start: int = 0
     cut: TargetCut | None = None  # null: all of it is in its source
+    files: tuple[PackedFile, ...] = ()  # of a pack
+
+    def parts(self) -> tuple[PackedFile, ...]:
+        """List the files that it is made of: itself, or those of the pack."""
+        return self.files or (PackedFile(url=self.url, sha256=self.sha256, size=self.size),)
+
+    def file_at(self, row: int) -> str:
+        """Name the file that a row comes from."""
+        return file_at(self.files, row) if self.files else self.url
+
+    def urls(self) -> list[str]:
+        """Name the files that it is made of."""
+        return [file.url for file in self.parts()]
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,9 +135,9 @@ class Sources(NamedTuple):
             return listed.remote
         return self.credentials[shard.source].remote(shard.url) if is_url(shard.url) else None
 
-    def sha256(self, shard: PlannedShard) -> str | None:
-        """What the source says that a shard must be."""
-        listed = self.listed.get((shard.source, shard.url))
+    def sha256(self, source: str, url: str) -> str | None:
+        """What a source says that a file must be."""
+        listed = self.listed.get((source, url))
         return listed.sha256 if listed is not None else None
 
 
@@ -162,7 +179,7 @@ def extend(
         for one in _gone(shards, recipe, sources, whole)
         if one.url not in changes.elsewhere or (folder / one.url).exists()
     ]
-    numbers = {(shard.source, shard.url): shard.number for shard in shards}
+    numbers = {(one.source, file.url): one.number for one in shards for file in one.parts()}
     there = {name: bool(found) for name, found in listed.items()}
     refuse_or_tell(changes, gone, folder, numbers, there)
     leaves = () if changes.is_stored_plan else gone
@@ -172,14 +189,15 @@ def extend(
         is_open = _reopen(shards, source, recipe.target(source), finished, out)
         _take_out(shards, source.name, finished, out)
         known = {
-            (shard.source, shard.url)
+            (shard.source, file.url)
             for shard in shards
             if shard.missing in (None, *SET_ASIDE)
             or (not absent_again and shard.missing not in GONE)
+            for file in shard.parts()
         }
-        for one in listed[source.name] if is_open else ():
-            if (source.name, one.url) not in known:
-                shards.append(PlannedShard(number=len(shards), source=source.name, url=one.url))
+        new = [one for one in listed[source.name] if (source.name, one.url) not in known]
+        for names in in_packs(new, folder) if is_open else ():
+            shards.append(_new(len(shards), source.name, names))
     for name in {shard.source for shard in shards} - {source.name for source in recipe.source}:
         _take_out(shards, name, finished, out)
     if len(shards) > MOST_SHARDS:
@@ -191,6 +209,11 @@ def extend(
                 "there"
             )
     return Plan(shards=shards), sources
+
+
+def _new(number: int, source: str, names: Sequence[str]) -> PlannedShard:
+    files = tuple(PackedFile(url=name) for name in names) if len(names) > 1 else ()
+    return PlannedShard(number=number, source=source, url=pack_name(names), files=files)
 
 
 def _has_lists(source: Source) -> bool:
@@ -210,12 +233,13 @@ def _gone(
     names = {source.name for source in recipe.source}
     gone: dict[tuple[str, str], Gone] = {}
     for shard in shards:
-        place = (shard.source, shard.url)
-        is_used = shard.missing in (None, *SET_ASIDE)
-        is_listed = place in sources.listed or shard.source in stays
-        is_known = shard.source in whole or shard.source not in names or not is_url(shard.url)
-        if is_used and not is_listed and is_known:
-            gone.setdefault(place, Gone(shard.number, *place))
+        if shard.missing not in (None, *SET_ASIDE) or shard.source in stays:
+            continue
+        for file in shard.parts():
+            place = (shard.source, file.url)
+            is_known = shard.source in whole or shard.source not in names or not is_url(file.url)
+            if place not in sources.listed and is_known:
+                gone.setdefault(place, Gone(shard.number, *place))
     return list(gone.values())
 
 
@@ -224,15 +248,19 @@ def _take_out(
 ) -> None:
     """Record raw shards of a source as absent that are `out` (by source and name: why), under all
     their numbers. One that changed before any state was finished with it is read under its number.
+    A pack of which some files are `out` is replaced: the others are planned again.
     """
     first: dict[str, int] = {}
     for shard in [shard for shard in shards if shard.source == source]:
-        reason = out.get((source, shard.url))
-        stays = SET_ASIDE if reason == REMOVED else ()
-        if reason is None or shard.missing not in (None, *stays):
+        reasons = {out.get((source, file.url)) for file in shard.parts()}
+        if reasons == {None}:
+            continue
+        reason = REMOVED if reasons == {REMOVED} else REPLACED
+        stays = SET_ASIDE if REMOVED in reasons or shard.files else ()
+        if shard.missing not in (None, *stays):
             continue
         number = first.setdefault(shard.url, shard.number)
-        if reason == REPLACED and shard.number == number >= finished:
+        if reasons == {REPLACED} and not shard.files and shard.number == number >= finished:
             shards[number] = replace(shard, sha256=None, size=None, cut=None)
         else:
             shards[shard.number] = absent(shard, reason)
@@ -320,7 +348,7 @@ def _reopen(
                 if shard.missing == REACHED and shard.url != at.url:
                     coming.append(replace(shard, missing=None))
             for shard in coming:
-                if (source.name, shard.url) not in out:
+                if all((source.name, file.url) not in out for file in shard.parts()):
                     shards.append(replace(shard, number=len(shards)))
             at = None
     for shard in last_planned(shards, source.name):

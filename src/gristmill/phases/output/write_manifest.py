@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 import tomli_w
+from msgspec.structs import replace
 
 from gristmill.corpus.corpus import Corpus, versions
 from gristmill.corpus.formats import PACKAGES
@@ -105,6 +106,7 @@ def _planned(shard: RawShard) -> PlannedShard:
         missing=shard.missing,
         start=shard.start or 0,
         cut=msgspec.convert(shard.cut, TargetCut) if shard.cut else None,
+        files=shard.files or (),
     )
 
 
@@ -246,8 +248,10 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
     for line in nothing_kept(state.plan, verdicts):
         state.progress.line(f"{corpus.name}: {line}")
     counted = table_of(state)
+    plan = _with_rows(state)
+    write_plan(corpus, plan)
     parts = [
-        write_json(corpus.stage, PLAN, state.plan),
+        write_json(corpus.stage, PLAN, plan),
         write_bytes(corpus.stage, RECIPE, recipe_bytes(table)),
         write_json(corpus.stage, FUNNEL, counted),
     ]
@@ -271,7 +275,7 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
         recipe_sha256=recipe_digest(table),
         recipe=table,
         inputs=inputs,
-        raw_shards=_raw_shards(state),
+        raw_shards=_raw_shards(state, plan),
         funnel=counted,
         tokens=token_format_of(tokenizer),
         parts=parts,
@@ -293,10 +297,22 @@ def _withdrawn(state: State) -> bytes | None:
     return write_list(urls, set().union(*(one.alone for one in read)))
 
 
-def _raw_shards(state: State) -> list[RawShard]:
+def _with_rows(state: State) -> Plan:
+    """The plan, with the first row of each file of a pack."""
+    processed, shards = state.of(PROCESS), list(state.plan.shards)
+    for shard in state.plan.shards:
+        if shard.files and shard.number in processed:
+            rows = processed[shard.number].counts.raw.first_rows
+            files = zip(shard.files, rows, strict=True)
+            known = tuple(replace(file, row=row) for file, row in files)
+            shards[shard.number] = replace(shard, files=known)
+    return Plan(shards=shards)
+
+
+def _raw_shards(state: State, plan: Plan) -> list[RawShard]:
     processed, written = state.of(PROCESS), state.of(WRITE_VERDICTS)
     found = []
-    for shard in state.plan.shards:
+    for shard in plan.shards:
         known: dict[str, Any] = {
             "number": shard.number,
             "source": shard.source,
@@ -304,10 +320,12 @@ def _raw_shards(state: State) -> list[RawShard]:
             "sha256": shard.sha256,
             "start": shard.start or msgspec.UNSET,
             "cut": msgspec.to_builtins(shard.cut) if shard.cut else msgspec.UNSET,
+            "files": shard.files or msgspec.UNSET,
         }
         if shard.number in processed:
             counts = msgspec.structs.asdict(processed[shard.number].counts.raw)
             counts["decoding"] = counts["decoding"] or msgspec.UNSET
+            del counts["first_rows"]
             kept = written[shard.number].counts.kept
             found.append(RawShard(**known, **counts, unique_documents=kept))
         else:

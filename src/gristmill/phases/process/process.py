@@ -45,8 +45,10 @@ from gristmill.phases.process.reuse import Old, Reused, usable
 from gristmill.phases.process.samples import Sampler
 from gristmill.recipe import Source
 from gristmill.schema import shard_name
+from gristmill.source import pack
 from gristmill.source.files_read import text_size
 from gristmill.source.kinds import OVERRIDE, extension
+from gristmill.source.pack import PackReader
 from gristmill.source.path_columns import path_columns
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
@@ -114,6 +116,7 @@ def _task(state: State, source: Source, shard: PlannedShard, *, pages: bool) -> 
         path=str(state.paths.get(shard.number, "")),
         name=shard.url,
         sha256=shard.sha256,
+        files=shard.files,
         kind=source.kind,
         fields=Fields(
             source.text,
@@ -168,7 +171,8 @@ def strangers(
     no kind, and not by their names.
     """
     kinds = {number: counts.kind for number, counts in raw.items()}
-    many = {shards[number].source: kind for number, kind in kinds.items() if kind not in NAMES}
+    several = (*NAMES, pack.KIND)
+    many = {shards[number].source: kind for number, kind in kinds.items() if kind not in several}
     return {
         number: SourceError(
             (
@@ -205,11 +209,11 @@ def is_begun(corpus: Corpus) -> bool:
     return (corpus.work / "state" / "process").exists()
 
 
-def check_room(corpus: Corpus, raw: list[Path], *, begun: bool) -> None:
+def check_room(corpus: Corpus, shards: Iterable[PlannedShard], *, begun: bool) -> None:
     """Look at the free space before the work, not only when it is used up; not where it was begun
     before. Raises MachineError.
     """
-    needed = sum(path.stat().st_size for path in raw if path.exists()) * FREE_SHARE
+    needed = sum(shard.size or 0 for shard in shards) * FREE_SHARE
     status = os.statvfs(corpus.root)
     free = status.f_bavail * status.f_frsize
     if free < needed and not begun:
@@ -240,16 +244,7 @@ def _process(task: ProcessTask, on_progress: Callable[[int], None], proof: Proof
     measures, found = schemas_of(steps)
     tables = {step.name: step.table for step in task.steps.made() if step.table is not None}
     timed = [step._replace(call=clock.around(step.name, step.call)) for step in steps]
-    shard = ShardReader(
-        Path(task.path),
-        task.number,
-        kind=task.kind,
-        fields=task.fields,
-        limit=task.limit,
-        sha256=task.sha256,
-        name=task.name,
-        proof=proof,
-    )
+    shard = _reader(task, proof)
 
     first = schema.first_document(task.number) + task.start
     before = 0  # documents of rows that have an earlier number
@@ -303,6 +298,24 @@ def _process(task: ProcessTask, on_progress: Callable[[int], None], proof: Proof
     return Output(counts, [part for part in written if part not in work], work)
 
 
+def _reader(task: ProcessTask, proof: Proof) -> ShardReader | PackReader:
+    path, kind, fields, limit = Path(task.path), task.kind, task.fields, task.limit
+    if task.files:
+        return PackReader(
+            path, task.number, task.files, kind=kind, fields=fields, limit=limit, proof=proof
+        )
+    return ShardReader(
+        path,
+        task.number,
+        kind=kind,
+        fields=fields,
+        limit=limit,
+        sha256=task.sha256,
+        name=task.name,
+        proof=proof,
+    )
+
+
 def _new(judged: Judged) -> Reused:
     return Reused(judged, None, judged.kept)
 
@@ -330,6 +343,8 @@ def _named(steps: Steps) -> list[NamedStep]:
 
 
 def _text_size(task: ProcessTask) -> int:
+    if task.files:
+        return sum(file.size or 0 for file in task.files)
     return text_size(task.path, task.name)
 
 

@@ -10,6 +10,7 @@ from gristmill.filters.api.step import Input, Step
 from gristmill.phases.phase import Later, Runtime, formats_of, key_fields
 from gristmill.recipe import Kind, Measure, Recipe, Source
 from gristmill.source.rows import Fields
+from gristmill.store.manifest import PackedFile
 
 FORMATS = ("process", "unicode", "compared")
 
@@ -24,6 +25,7 @@ class RawCounts(msgspec.Struct, frozen=True, kw_only=True):
     documents: int
     records_skipped: dict[str, int]
     decoding: dict[str, int] = {}  # documents by what was unusual in decoding them
+    first_rows: list[int] = []  # of each file of a pack
 
 
 class KeptCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,6 +131,8 @@ class ProcessTask(msgspec.Struct, frozen=True, kw_only=True):
     # The shard's own, of which a message speaks and by which a format can be doubted.
     name: Runtime[str]
     sha256: str
+    # Of a pack, whose digest says what they are; `path` is then the recipe's folder.
+    files: Runtime[tuple[PackedFile, ...]]
     kind: Kind | None
     fields: Fields
     libraries: dict[str, str]  # that readers use, and of which version
