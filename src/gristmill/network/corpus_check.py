@@ -38,7 +38,10 @@ def checked_corpus(root: Path) -> tuple[Manifest, bytes]:
             f"{found[0]}: a link to {os.readlink(found[0])!r}: a corpus has files and folders of "
             "its own only. Put the file itself there"
         )
-    for url in (*_strings(manifest.recipe), *(shard.url for shard in manifest.raw_shards)):
+    for url in (
+        *_strings(manifest.recipe),
+        *(name for shard in manifest.raw_shards for name in shard.names()),
+    ):
         if is_url(url) and stored(url) != url:
             raise RecipeError(
                 f"{root}: its recipe or plan has the URL {stored(url)} with a secret (a user, a "

@@ -200,7 +200,7 @@ def _planned(manifest: Manifest) -> list[dict[str, Any]]:
         }
         row["size"] = None if shard.missing is not None else shard.compressed_bytes
         row |= {"start": shard.start or None, "cut": shard.cut or None}
-        row["files"] = msgspec.to_builtins(shard.files) if shard.files else None
+        row["files"] = list(msgspec.to_builtins(shard.files or ())) or None
         rows.append({name: value for name, value in row.items() if value is not None})
     return rows
 

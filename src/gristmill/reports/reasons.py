@@ -78,6 +78,10 @@ READ: Mapping[str, Reason] = {
         "The shard was packed with a zstd window of more than 128 MiB.",
         "Pack it again without `--long`, or with at most `--long=27`.",
     ),
+    "unreadable": Reason(
+        "The file, one of several in a raw shard, is of no kind that can be read.",
+        "Name it alone in `files`: the run then says what is wrong with it.",
+    ),
     "not_html": Reason("The page is of another type than HTML.", ""),
     "http_status": Reason("The server answered with another status than 200.", ""),
     "no_http": Reason("The record has no HTTP header, and does not begin as HTML does.", ""),
