@@ -203,13 +203,8 @@ TWINS = {
     "models.ngram_model.list_words": Pair(f"{PERPLEXITY}::test_fuzz_words_and_ids", "find_ids"),
     "models.ngram_model.perplexity": Pair(f"{PERPLEXITY}::test_fuzz_score", "math:exp"),
     "models.ngram_model.score": Pair(f"{PERPLEXITY}::test_fuzz_score", "score"),
-    "pieces.cl100k.mark_cl100k": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
-    "pieces.deepseek.mark_deepseek": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
-    "pieces.gpt2.mark_gpt2": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
-    "pieces.kinds.kinds_of": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.literals.find": Pair(f"{LITERALS}::test_fuzz_find", "naive_find"),
     "pieces.literals.trie_of": Pair(f"{LITERALS}::test_fuzz_find", "naive_find"),
-    "pieces.o200k.mark_o200k": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "pieces.patterns.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "packing.aligned.starts": Pair(
         "kernels/packing/test_aligned.py::test_fuzz_starts", "naive_packing.starts"
