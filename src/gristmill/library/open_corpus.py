@@ -1,7 +1,7 @@
 """A finished corpus in Python: its tables, its kept documents, its funnel."""
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from gristmill.reports.verify import finished
 from gristmill.schema import shard_of
 from gristmill.store.parts import Part
 from gristmill.trainer_formats.kept_texts import KeptTexts
+from gristmill.user_input import one_or_more
 
 
 class OpenCorpus:
@@ -86,6 +87,7 @@ class OpenCorpus:
                 )
         return [self.path / part.path for part in parts]
 
+    @one_or_more("columns")
     def batches(
         self, table: str = "verdicts", columns: list[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
@@ -93,12 +95,14 @@ class OpenCorpus:
         for path in self._files(table):
             try:
                 with pq.ParquetFile(path) as file:
+                    _check_columns(path, file.schema_arrow.names, columns or ())
                     yield from file.iter_batches(columns=columns)
             except (pa.ArrowInvalid, OSError) as error:
                 raise VerificationError(
                     f"{path}: cannot be read: {error}: `gristmill verify` shows all damage"
                 ) from error
 
+    @one_or_more("columns")
     def arrow(self, table: str = "verdicts", columns: list[str] | None = None) -> pa.Table:
         """A table in memory. Raises ArgumentError, VerificationError."""
         batches = list(self.batches(table, columns))
@@ -108,11 +112,13 @@ class OpenCorpus:
         empty = pq.read_schema(self._files(table)[0]).empty_table()
         return empty if columns is None else empty.select(columns)
 
+    @one_or_more("columns")
     def pandas(self, table: str = "verdicts", columns: list[str] | None = None) -> Any:
         """A table as a pandas DataFrame. Raises MachineError without pandas."""
         _package("pandas")
         return self.arrow(table, columns).to_pandas()
 
+    @one_or_more("columns")
     def polars(self, table: str = "verdicts", columns: list[str] | None = None) -> Any:
         """A table as a Polars DataFrame. Raises MachineError without polars."""
         return _package("polars").from_arrow(self.arrow(table, columns))
@@ -186,6 +192,15 @@ class OpenCorpus:
     def _repr_html_(self) -> str:
         """In a notebook."""
         return f"<p>{html.escape(repr(self))}</p>{self.funnel._repr_html_()}"
+
+
+def _check_columns(path: Path, names: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise ArgumentError for a column that a table does not have; pyarrow would leave it out."""
+    for column in columns:
+        if column not in names and column.partition(".")[0] not in names:
+            raise ArgumentError(
+                f"{path}: there is no column {column!r}; there are {', '.join(names)}"
+            )
 
 
 def _documents_of(path: str) -> Iterator[dict[str, Any]]:

@@ -34,7 +34,7 @@ from gristmill.network.view_manifest import manifest_of_view, shard_paths, token
 from gristmill.store.manifest import Manifest
 from gristmill.store.settings import Settings
 from gristmill.tokens.growth_record import version_of
-from gristmill.user_input import local
+from gristmill.user_input import local, one_or_more
 
 Assignment = Literal["genesis", "rendezvous"]
 
@@ -47,6 +47,7 @@ def default_cache() -> Path:
 class Node:
     """One node of a training network. Use as a context, or `close` it."""
 
+    @one_or_more("url", "nodes")
     def __init__(
         self,
         url: str | Sequence[str],
@@ -82,7 +83,7 @@ class Node:
         check_holders(holders)
         genesis(node_id, 1, 0, shards)  # raises what is wrong with the id and the number
         self.node_id, self.assignment, self.shards = node_id, assignment, shards
-        self.urls = [url] if isinstance(url, str) else list(url)
+        self.urls = list(url)
         self._nodes = None if nodes is None else list(nodes)
         self._holders = holders
         self._on_event = on_event or _ignore

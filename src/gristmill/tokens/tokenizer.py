@@ -112,11 +112,12 @@ class Tokenizer:
         self.kernel = self.pattern is not None
         self.dtype = np.dtype("<u2") if self.vocabulary <= 1 << 16 else np.dtype("<u4")
 
-    def encode(self, texts: pa.Array | list[str]) -> Encoded:
-        """Encode texts: a string column without nulls, or a list.
+    def encode(self, texts: pa.Array | list[str] | str) -> Encoded:
+        """Encode texts: a string column without nulls, or a list; one string is a list of one.
 
         Of one string, `encode_text` gives an array; `encode_batch` takes what filters take.
         """
+        texts = [texts] if isinstance(texts, str) else texts
         column = pa.array(texts, pa.string()) if isinstance(texts, list) else texts
         if self._encoder is None:
             self._encoder = self._rank_encoder()
