@@ -13,7 +13,7 @@ import pytest
 
 import gristmill
 from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.errors import RecipeError
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.loader import Loader
 from gristmill.network.publish import withdrawn_documents
 from gristmill.network.withdraw import withdraw
@@ -205,6 +205,31 @@ def test_refused_with_the_reason(folder: Path, tmp_path: Path) -> None:
             withdraw(corpus, ["0:2", wrong])
     assert (corpus / "manifest.json").read_bytes() == before
     assert not (corpus / "withdrawn.txt").exists()
+
+
+def test_damage_is_not_given_a_new_digest(folder: Path) -> None:
+    """A part that is written anew was as the manifest says; nothing changes where it was not."""
+    corpus = folder / "corpus"
+    before = (corpus / "manifest.json").read_bytes()
+    docs = next(one for one in corpus.glob("tokens/web/*.docs") if 2 in np.fromfile(one, "<i8"))
+    for path in (docs.with_suffix(".bin"), corpus / "documents/00000.parquet"):
+        data = path.read_bytes()
+        at = len(data) // 2 if path == docs.with_suffix(".bin") else data.index(b"parquet-cpp")
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+        with pytest.raises(VerificationError, match=path.name):
+            withdraw(corpus, ["0:2"])
+        path.write_bytes(data)
+    table = np.fromfile(docs, "<i8")
+    for end in (-1, 0, 1 << 40):
+        forged = table.copy()
+        forged[len(table) // 2] = end
+        forged.tofile(docs)
+        with pytest.raises(VerificationError, match=f"{docs.name}.*ends of documents"):
+            withdraw(corpus, ["0:2"])
+    table.tofile(docs)
+    assert (corpus / "manifest.json").read_bytes() == before
+    withdraw(corpus, ["0:2"])
+    verify(corpus)
 
 
 def test_exports_leave_them_out(folder: Path, tmp_path: Path) -> None:

@@ -74,14 +74,8 @@ class TokenStream:
     def _map_boundaries(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         documents = self.shards[number].counts["documents"]
         table = _mapped(self._table(number), 16 * documents, np.dtype("<i8"))
-        ends = table[documents:]
         tokens = self.shards[number].size // self.dtype.itemsize
-        if documents and (ends[0] <= 0 or ends[-1] != tokens or (ends[1:] <= ends[:-1]).any()):
-            raise VerificationError(
-                f"{self._table(number)}: not as it was written: its ends of documents do not "
-                f"increase to {tokens:,}, the tokens of the shard. {REMEDY}"
-            )
-        return table[:documents], ends
+        return split_table(self._table(number), table, tokens)
 
     def check_sizes(self) -> None:
         """Check that all shards and their `.docs` are there, with the sizes of the manifest; none
@@ -257,6 +251,19 @@ def _is_shard(part: Part) -> bool:
 def _source_of(part: Part) -> str:
     """`tokens/<source>/train_00000.bin`."""
     return part.path.split("/")[1]
+
+
+def split_table(path: Path, table: np.ndarray, tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of a `.docs`, (2n,) int64, the numbers and ends of its n documents. Raises VerificationError
+    unless the ends increase to the `tokens` of its shard.
+    """
+    numbers, ends = table[: len(table) // 2], table[len(table) // 2 :]
+    if len(ends) and (ends[0] <= 0 or ends[-1] != tokens or (ends[1:] <= ends[:-1]).any()):
+        raise VerificationError(
+            f"{path}: not as it was written: its ends of documents do not increase to "
+            f"{tokens:,}, the tokens of the shard. {REMEDY}"
+        )
+    return numbers, ends
 
 
 def _mapped(path: Path, size: int, dtype: np.dtype) -> np.ndarray:

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import WITHDRAWN
+from gristmill.corpus.token_corpus import REMEDY
 from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.lists.withdrawn import REASON, read_list, write_list
@@ -37,6 +38,7 @@ from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import MANIFEST, Manifest, RawShard, content_of
 from gristmill.store.parts import Part, machine_errors, read_batches, write_bytes, write_json
+from gristmill.store.proof import prove_all
 from gristmill.store.urls import is_url
 from gristmill.user_input import one_or_more
 
@@ -167,6 +169,9 @@ def _written(task: Withdrawal) -> dict[str, int]:
             else:
                 parts = rewritten(task, part, before)
             changed |= {one.path: one for one in parts}
+    # What is written anew gets a new digest: damage would become what the manifest says.
+    old = [part for part in manifest.parts if part.path in changed]
+    prove_all([(corpus.root / part.path, part.sha256) for part in old], 1, REMEDY)
     listed = write_bytes(corpus.stage, WITHDRAWN, write_list(task.before | task.now))
     table = _recipe(manifest)
     funnel = _funnel(manifest, before, len(task.now))

@@ -22,6 +22,7 @@ from gristmill import schema
 from gristmill.corpus.clusters import TABLE as COPIES
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.similar_documents import TABLE as SIMILAR
+from gristmill.corpus.token_corpus import split_table
 from gristmill.filters.lists.withdrawn import REASON
 from gristmill.phases.relations.frequent_lines import LIST as LINES
 from gristmill.schema import shard_name
@@ -68,13 +69,13 @@ def token_shard(task: Withdrawal, docs: Part) -> tuple[int, list[Part]]:
     """Overwrite the documents' tokens in a token shard: (how many, the two parts)."""
     root, stage, stated = task.corpus.root, task.corpus.stage, task.manifest.tokens
     assert stated is not None
+    path = docs.path.removesuffix(".docs") + ".bin"
+    part = next(one for one in task.manifest.parts if one.path == path)
     table = np.fromfile(root / docs.path, "<i8")
-    numbers, ends = table[: len(table) // 2], table[len(table) // 2 :]
+    numbers, ends = split_table(root / docs.path, table, part.counts["tokens"])
     rows = np.flatnonzero(np.isin(numbers, task.numbers))
     if not len(rows):
         return 0, []
-    path = docs.path.removesuffix(".docs") + ".bin"
-    part = next(one for one in task.manifest.parts if one.path == path)
     tokens = np.fromfile(root / path, "<u2" if stated.dtype == "uint16" else "<u4")
     starts = np.concatenate([[0], ends[:-1]])
     count = 0

@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gristmill import schema
-from gristmill.errors import GristmillError, RecipeError
+from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.filters.models import score_index
 from gristmill.filters.models.scores import GivenScores
+from gristmill.ownership import is_owned
 from tests.support.steps import given as given_input
 
 
@@ -194,6 +195,23 @@ def test_as_a_dictionary_joins(
     assert found["repeats"] == [max(of.count(k) - 1, 0) for k in own]
     if len(rows) > held:
         assert list((folder / "cache/gristmill/scores").glob("*/labels.json"))
+
+
+def test_a_strangers_folder_for_scores_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_index, "HELD", 1)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = parquet(tmp_path / "s.parquet", document=[1, 2, 3], edu=[1.0, 2.0, 3.0])
+    step = step_of(files=[path], numbers=["edu"])
+    folder = tmp_path / "cache/gristmill/scores"
+    (folder / "a thesis").mkdir(parents=True)
+    with pytest.raises(MachineError, match=r"holds 'a thesis', and no .gristmill.json"):
+        measured(step, documents(["x"]))
+    assert [one.name for one in folder.iterdir()] == ["a thesis"]
+    (folder / "a thesis").rename(folder / "journal")  # as an earlier version left it
+    measured(step, documents(["x"]))
+    assert is_owned(folder, "scores")
 
 
 def test_a_file_of_another_plan_is_noticed(tmp_path: Path) -> None:

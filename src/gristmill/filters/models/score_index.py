@@ -21,7 +21,7 @@ import numpy as np
 
 from gristmill.errors import RecipeError
 from gristmill.filters.models.score_files import Labels, ScoreBlock
-from gristmill.store.cache import default_cache
+from gristmill.filters.models.score_journal import scores_folder
 from gristmill.store.parts import machine_errors
 
 HELD = 1 << 20  # rows in memory
@@ -137,9 +137,8 @@ def _refuse_repeats(run: _SortedRows, given: Given) -> None:
 
 def _on_disk(given: Given) -> ScoreIndex:
     name = hashlib.sha256(f"{VERSION} {given.repeats} {given.digest}".encode()).hexdigest()
-    folder = default_cache().parent / "scores" / name
+    folder = scores_folder() / name
     with machine_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder.parent / f"{name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)

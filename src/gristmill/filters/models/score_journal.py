@@ -9,6 +9,7 @@ key says all that a score depends on besides the text. The files may be deleted 
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +17,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from gristmill.ownership import claim_folder
 from gristmill.store.cache import default_cache
 from gristmill.store.parts import machine_errors
 
+EARLIER = re.compile(r"journal|[0-9a-f]{64}(\.lock|\.making)?")
 Score = Callable[[pa.Array], Iterable[tuple[np.ndarray, np.ndarray]]]
+
+
+def scores_folder() -> Path:
+    """The folder of all scores that are kept, which is gristmill's. Raises MachineError."""
+    folder = default_cache().parent / "scores"
+    with machine_errors(folder):
+        claim_folder(folder, "scores", lambda names: all(map(EARLIER.fullmatch, names)))
+    return folder
 
 
 class ScoreJournal:
@@ -27,7 +38,7 @@ class ScoreJournal:
 
     def __init__(self, key: str, width: int) -> None:
         """`width` is how many numbers a score has."""
-        self._folder = default_cache().parent / "scores" / "journal" / key
+        self._key = key
         self._width = width
         self._number = -1
         self._held: HeldScores | None = None
@@ -35,10 +46,11 @@ class ScoreJournal:
     @contextmanager
     def shard(self, number: int) -> Iterator["HeldScores"]:
         """The scores of a raw shard."""
+        folder = scores_folder() / "journal" / self._key
         if self._held is None or number != self._number:
             self._number = number
-            self._held = HeldScores(self._folder / f"{number:05d}", self._width)
-        with machine_errors(self._folder):
+            self._held = HeldScores(folder / f"{number:05d}", self._width)
+        with machine_errors(folder):
             yield self._held
 
 
