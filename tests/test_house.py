@@ -218,7 +218,7 @@ OPTIONS = {
     ),
     "chinchilla": "--corpus --epochs --flops --help --json --params",
     "stats": "--help --json --sequence-length --top",
-    "export": "--help --json --mix --out --source --split --to --tokens-per-file",
+    "export": "--help --json --mix --out --source --split --strict --to --tokens-per-file",
     "import": (
         "--cache-dir --dtype --end-of-text --end-of-text-side --from --help --json --out --source "
         "--tokenizer --tokens-per-shard"

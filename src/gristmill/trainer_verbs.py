@@ -41,6 +41,14 @@ def export(
     tokens_per_file: Annotated[
         int | None, typer.Option(min=1, help="For tokens: the size of a file.")
     ] = None,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="For tokens: refuse documents with an end of text inside, if readers of the "
+            "format divide at that token.",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write the kept documents as text with all their fields, or the tokens for a trainer."""
@@ -55,6 +63,7 @@ def export(
         sources=source or (),
         mix=mix,
         tokens_per_file=tokens_per_file,
+        strict=strict,
     )
     tokens = f", {result['tokens']:,} tokens" if "tokens" in result else ""
     line = (

@@ -653,17 +653,22 @@ def test_a_type_that_only_another_fits(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["olmo", "nanogpt", "llmc", "megatron"])
 def test_an_end_of_text_inside_a_document_is_told(to: str, tmp_path: Path) -> None:
     rows = [[1, END, 2, END], [3, END], [4, END, END, 5, END], [END, END], [6, 7, END]]
-    root = token_corpus(tmp_path / "c", {"web": rows}, vocabulary=VOCABULARY, tokens_per_shard=5,
-                        tokenizer=word_tokenizer(VOCABULARY))  # fmt: skip
+    root = token_corpus(tmp_path / "c", {"web": rows}, {"web": [[1, 2, END]]}, tokens_per_shard=5,
+                        vocabulary=VOCABULARY, tokenizer=word_tokenizer(VOCABULARY))  # fmt: skip
     notes = export(root, tmp_path / "out", to=to)["notes"]
     said = [note for note in notes if "inside documents" in note]
     if to == "megatron":  # its index says where documents are
         assert said == []
+        export(root, tmp_path / "strict", to=to, strict=True)
         return
+    with pytest.raises(RecipeError, match=r"--strict: web train: 4 end-of-text .*megatron"):
+        export(root, tmp_path / "strict", to=to, strict=True)
+    assert not (tmp_path / "strict").exists()
+    export(root, tmp_path / "clean", to=to, strict=True, split="val")
     counted = "4 end-of-text tokens are inside documents (3 of them): a reader that divides"
     assert [counted in note for note in said] == [True]
     if to == "olmo":  # what a reader by the token counts: nine, and not five
-        tokens = np.fromfile(next((tmp_path / "out").rglob("*.npy")), "<u2")
+        tokens = np.fromfile(next((tmp_path / "out").rglob("train*.npy")), "<u2")
         assert int((tokens == END).sum()) == len(rows) + 4
 
 

@@ -48,11 +48,14 @@ def export(
     sources: Sequence[str] = (),
     mix: str | None = None,
     tokens_per_file: int | None = None,
+    strict: bool = False,
 ) -> dict[str, Any]:
     """Write the kept documents, or the tokens, of a corpus into the folder `out`.
 
     `split` is train or val (default: both), `sources` the names of sources (default: all), `mix`
-    `web=0.7,books=0.3` or `proportional`: all these are of tokens, but for `sources`.
+    `web=0.7,books=0.3` or `proportional`: all these are of tokens, but for `sources`. `strict`
+    refuses documents with an end of text inside where readers of the format divide at that token;
+    without it, `notes` say how many there are.
     An export that was interrupted is completed by the same call, which keeps the files that are
     whole. Returns the numbers of `documents`, `files`, `bytes` and of files that were `kept`, and
     of tokens also `tokens`, `streams` and `notes`. Raises RecipeError for what the format cannot
@@ -68,8 +71,11 @@ def export(
     if target.resolve().is_relative_to(root.resolve()):
         raise RecipeError(f"--out {target}: it is in the corpus; name a folder outside {root}")
     if to in MODULES:
-        return _TokenExport(root, to, split, list(sources), mix, tokens_per_file).write(target)
+        return _TokenExport(root, to, split, list(sources), mix, tokens_per_file).write(
+            target, strict=strict
+        )
     given = {"--split": split, "--mix": mix, "--tokens-per-file": tokens_per_file}
+    given["--strict"] = strict or None
     for option, value in given.items():
         if value is not None:
             raise RecipeError(f"{option}: for exports of tokens, and {to} is text")
@@ -143,8 +149,8 @@ class _TokenExport:
                     f"{-(-max(sizes) // most):,} or more"
                 )
 
-    def write(self, target: Path) -> dict[str, Any]:
-        """Write the export."""
+    def write(self, target: Path, *, strict: bool) -> dict[str, Any]:
+        """Write the export. Raises RecipeError with `strict` for an end of text in a document."""
         corpus = self._corpus
         options = {
             "splits": self._splits,
@@ -163,6 +169,16 @@ class _TokenExport:
         description = ExportDescription(format=self._to, corpus=corpus.digest, options=options)
         for split in self._splits:
             corpus.prove(split)
+        if strict and self._format.ENDS_BY_TOKEN:
+            with counted("check", self._tokens(), "tokens") as count:
+                for stream in self._streams(held, count):
+                    for _ in stream.blocks:
+                        pass
+            if notes := self._inner_ends():
+                raise RecipeError(
+                    f"--strict: {notes[0]}. Write a format with an index (megatron, datatrove), or "
+                    "leave --strict out"
+                )
         with ExportFolder(target, description) as folder:
             with counted("export", self._tokens(), "tokens") as count:
                 written = {
@@ -239,16 +255,19 @@ class _TokenExport:
         weights = self._weights if split == "train" else None
         return mixed(streams, [weights[name] for name in names] if weights else None)
 
+    def _inner_ends(self) -> list[str]:
+        """Which streams have an end of text inside documents, if readers divide at it."""
+        return [
+            f"{name} {split}: {inner.tokens:,} end-of-text tokens are inside documents "
+            f"({inner.documents:,} of them): a reader that divides documents at that token "
+            f"counts {inner.tokens:,} more than there are"
+            for (name, split), inner in self._inner.items()
+            if inner.tokens and self._format.ENDS_BY_TOKEN
+        ]
+
     def _notes(self, written: dict[tuple[str, str], tuple[Stream, Written]]) -> list[str]:
         """What an export leaves out, or decided."""
-        notes = []
-        for (name, split), inner in self._inner.items():
-            if inner.tokens and self._format.ENDS_BY_TOKEN:
-                notes.append(
-                    f"{name} {split}: {inner.tokens:,} end-of-text tokens are inside documents "
-                    f"({inner.documents:,} of them): a reader that divides documents at that token "
-                    f"counts {inner.tokens:,} more than there are"
-                )
+        notes = self._inner_ends()
         for (_, split), (stream, found) in written.items():
             if len(stream.sources) > 1 and self._mix in (None, PROPORTIONAL):
                 notes.append(f"{split}: {', '.join(stream.sources)} mixed in proportion to tokens")
