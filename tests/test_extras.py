@@ -31,7 +31,7 @@ WITHOUT = {
     "mix": ("scipy sklearn", "mixing import laws; laws.needed('scipy.optimize')"),
     "mix picture": ("matplotlib", "mixing import plot; plot.figure(1)"),
     "ner": ("spacy", "filters.pii import names; names.load(File(), ['PERSON'])"),
-    "words": ("spacy", "filters.api import spacy_words; spacy_words.tokenizer('en')"),
+    "words": ("spacy", "filters.api import library_words as w; w.divider('spacy', 'en')"),
     "node": ("tuf", "network import trust_reader as t; t.newest_signed(None, b'', None, 'x')"),
     "publish": ("boto3", "network import cdn; cdn.CloudFront('E123').check()"),
     "publish keys": ("securesystemslib", "network import keys; keys.new_key(None, 'secret')"),

@@ -45,6 +45,7 @@ EXTRAS = (
     "kenlm",
     "lxml",
     "lxml_html_clean",
+    "nltk",
     "spacy",
     "trafilatura",
 )

@@ -94,7 +94,7 @@ def Gopher(
 def Gopher(
     *,
     sources: list[str] | None = ...,
-    words: Literal["own", "spacy"] = ...,
+    words: Literal["own", "spacy", "nltk"] = ...,
     word_language: str = ...,
     rules: Literal["datatrove-0.10", "datatrove-0.2"],
     min_words: int | None = ...,

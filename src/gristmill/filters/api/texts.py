@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from gristmill.columns import utf8_buffers
 
 if TYPE_CHECKING:
+    from gristmill.filters.api.library_words import Library
     from gristmill.filters.api.step import Measured
     from gristmill.kernels.text.words import WordBounds
 
@@ -31,7 +32,7 @@ class BatchTexts:
         self.offsets, self.data = utf8_buffers(column)
         self._words: WordBounds | None = None
         self._separate: WordBounds | None = None
-        self._by_spacy: dict[str, WordBounds] = {}  # by language
+        self._by_library: dict[tuple[Library, str], WordBounds] = {}  # by language
         self._normalised: Buffers | None = None
         self._lower: pa.Array | None = None
         # (n,) string: their languages, for a step whose parameters differ by them
@@ -55,13 +56,13 @@ class BatchTexts:
             self._separate = words.separate(self.offsets, self.data, self.words)
         return self._separate
 
-    def spacy_words(self, language: str) -> "WordBounds":
-        """The words of spaCy's tokenizer of a language, and the same lines. Raises RecipeError."""
-        if language not in self._by_spacy:
-            from gristmill.filters.api.spacy_words import spacy_words
+    def library_words(self, library: "Library", language: str) -> "WordBounds":
+        """Divide the texts by spaCy or NLTK, with the same lines. Raises RecipeError."""
+        if (library, language) not in self._by_library:
+            from gristmill.filters.api.library_words import library_words
 
-            self._by_spacy[language] = spacy_words(self, language)
-        return self._by_spacy[language]
+            self._by_library[library, language] = library_words(self, library, language)
+        return self._by_library[library, language]
 
     @property
     def normalised(self) -> Buffers:

@@ -1,4 +1,4 @@
-"""Steps that count words, by our own words or by spaCy's."""
+"""Steps that count words, by our own words or by a library's."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
@@ -15,10 +15,10 @@ class WordStep(Step, frozen=True, kw_only=True):
     """A step that measures texts by their words."""
 
     # What a word is. `own`: what stands between white space, and each character of a script without
-    # spaces; `spacy`: a token of spaCy's, as datatrove counts, which takes far longer. Needs
-    # `gristmill[words]`.
-    words: Literal["own", "spacy"] = "own"
-    # The language whose tokenizer of spaCy's divides texts; `by_language` may have it for each.
+    # spaces; `spacy` and `nltk`: a token of this library, as datatrove 0.10 and 0.2 count, which
+    # takes far longer. Needs `gristmill[words]`.
+    words: Literal["own", "spacy", "nltk"] = "own"
+    # The language by whose rules the library divides texts; `by_language` may have it for each.
     word_language: Annotated[str, Meta(pattern=r"^[a-z]{2,3}\Z")] = "en"
 
     def content(self) -> dict[str, Any]:
@@ -29,21 +29,23 @@ class WordStep(Step, frozen=True, kw_only=True):
         return found
 
     def inputs(self) -> dict[str, str]:
-        """The version of spaCy."""
-        return {f"{self.name}.spacy": "version:spacy"} if self.words == "spacy" else {}
+        """The version of the library."""
+        if self.words == "own":
+            return {}
+        return {f"{self.name}.{self.words}": f"version:{self.words}"}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        if self.words == "spacy":
-            from gristmill.filters.api.spacy_words import tokenizer
+        if self.words != "own":
+            from gristmill.filters.api.library_words import divider
 
-            tokenizer(self.word_language)
+            divider(self.words, self.word_language)
         return TextMeasure(self._measure)
 
     def _measure(self, texts: BatchTexts) -> Measured:
-        if self.words == "spacy":
-            bounds = texts.spacy_words(self.word_language)
-        else:
+        if self.words == "own":
             bounds = texts.separate_words
+        else:
+            bounds = texts.library_words(self.words, self.word_language)
         return self.measure(texts.offsets, texts.data, bounds)
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:

@@ -13,8 +13,8 @@ Lines are what `\n` parts. In this order:
 `rules = "datatrove-0.10"`: blank lines do not count, a line is stopped by kernels.unicode.tables's
 TERMINAL, and a limit itself is within. `rules = "datatrove-0.2"`, which made FineWeb: lines count
 blank or not (but for the repeated ones), a line is stopped by one of `. ' " ! ?`, and a limit
-itself is out (but for list_ratio's). Words are ours where datatrove's are spaCy's or NLTK's. A null
-limit is not checked.
+itself is out (but for list_ratio's). Words are ours unless `words` names datatrove's library. A
+null limit is not checked.
 """
 
 from collections.abc import Mapping

@@ -15,8 +15,8 @@ Each checks in the order written here.
 
 `rules = "datatrove-0.10"` (huggingface/datatrove 0.10.1, GopherQualityFilter) and `"datatrove-0.2"`
 (0.2.0, which made FineWeb). A symbol word holds only characters of kernels.unicode.tables's
-PUNCTUATION (0.10: or TERMINAL); the words are ours, or with `words = "spacy"` those
-of datatrove 0.10 (0.2 had NLTK's):
+PUNCTUATION (0.10: or TERMINAL); the words are ours, or with `words = "spacy"` or `"nltk"` those
+of datatrove 0.10 or 0.2:
 
     short_doc, long_doc        words that are no symbol words, outside min_words..max_words
     below_avg_threshold, above_avg_threshold    their mean length outside

@@ -11,7 +11,7 @@ them. In this order:
 
 Paragraphs are what `\n{2,}` parts in the stripped text. `rules = "datatrove-0.10"`: lines are what
 `\n+` parts; `"datatrove-0.2"`: lines are `str.splitlines()`, so that blank lines repeat each other.
-Words are ours where datatrove's are spaCy's or NLTK's. A null limit is not checked. Every value is
+Words are ours unless `words` names datatrove's library. A null limit is not checked. Every value is
 measured and exact, whatever the verdict.
 """
 
