@@ -7,8 +7,9 @@ COPY . /opt/gristmill/source
 COPY examples/submit.py /opt/gristmill/submit.py
 RUN pip install --no-cache-dir "/opt/gristmill/source[hub,spark,stores,trafilatura]" \
     && rm -rf /opt/gristmill/source
-# All kernels are compiled once, into the image. Another user than root compiles them again: machine
-# code is loaded only from a folder that belongs to the user.
+# All kernels are compiled once, into the image, for this processor. Another user than root compiles
+# them again: machine code is loaded only from a folder that belongs to the user. A wheel of
+# `make wheel` in place of the sources serves all users.
 ENV GRISTMILL_KERNELS=/opt/gristmill/kernels
 RUN python -c "from gristmill.kernels.jit.compile import import_all; import_all()" \
     && gristmill demo /tmp/demo && rm -rf /tmp/demo

@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # than there are processors.
 AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test check soak docs bench clean
+.PHONY: demo test check soak docs bench wheel clean
 
 # Install into .venv: uv where there is one, else pip. Done again only when pyproject.toml changes.
 # Byte code is made when a module is first imported: most modules of the tests' packages never are.
@@ -49,6 +49,15 @@ soak: $(VENV)/.tests  ## what `make test` has short: hundreds of kills, long fuz
 
 docs: $(VENV)/.docs  ## the guide as a site, in site/; a warning is an error
 	@$(BIN)/python -m sphinx -q -W --keep-going -n -c docs . site
+
+# Machine code for each level of this kind of processor; jit/pack.py has the levels.
+LEVELS ?= $(if $(filter x86_64,$(shell uname -m)),x86-64-v3 x86-64-v4,aarch64)
+
+wheel:  ## a wheel with machine code, in dist/, tried in two new environments
+	@rm -rf dist && $(PYTHON) -m venv build/tools
+	@build/tools/bin/pip install -q --disable-pip-version-check build
+	@GRISTMILL_PACK="$(LEVELS)" build/tools/bin/python -m build --wheel
+	@$(PYTHON) scripts/try_wheel.py dist/*.whl
 
 bench: $(VENV)/.tests  ## speed beside peers, into benchmarks/RESULTS.md
 	@$(BIN)/python benchmarks/bench.py

@@ -185,7 +185,9 @@ def demo(
     ] = None,
 ) -> None:
     """Run a small corpus through all phases, offline, in a minute."""
-    load_and_fork(rooms={"bpe_training"})
+    from gristmill.kernels.jit.places import DEMO
+
+    load_and_fork(rooms=DEMO)
     from gristmill.demonstration import demo as show
 
     handle_ctrl_c()

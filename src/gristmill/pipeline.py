@@ -49,6 +49,7 @@ from gristmill.corpus.funnel import Funnel
 from gristmill.corpus.stored_corpus import corpus_at
 from gristmill.engine import engine as engines
 from gristmill.errors import RecipeError, SourceError
+from gristmill.kernels.jit.build import prepare as compile_kernels
 from gristmill.kernels_folder import kernels_folder
 from gristmill.notebook_bars import notebook_display
 from gristmill.ownership import writable_by_others
@@ -75,6 +76,7 @@ from gristmill.recipe import (
     Recipe,
     check_pages,
     is_custom,
+    kernel_names,
     read_recipe,
     refuse_code,
     stored,
@@ -148,6 +150,8 @@ def run(
         cache_bytes=cache_bytes,
     )
     engines.check(engine)
+    if engine == "local":  # before a phase is shown, whose time would seem to be that of compiling
+        compile_kernels(kernel_names(made.recipe))
     for folder in (made.transfer.cache.root, kernels_folder()):
         if line := writable_by_others(folder):
             made.progress.line(line)

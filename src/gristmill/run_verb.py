@@ -14,7 +14,6 @@ from gristmill.completion import PRESETS, STOPS, among
 from gristmill.engine.allocation import let_go_of_code, without_collections
 from gristmill.errors import KEPT_NOTHING, RecipeError
 from gristmill.interrupts import handle_ctrl_c
-from gristmill.kernels_folder import is_first_run
 from gristmill.terminal import print_result, warn
 from gristmill.user_input import is_scheme
 
@@ -252,16 +251,13 @@ def load_and_fork(recipe: "Loaded | None" = None, rooms: Collection[str] = ()) -
         import gristmill.pipeline  # noqa: F401
         from gristmill.arrow_setup import without_pandas
         from gristmill.engine import server
-        from gristmill.recipe import is_custom, kernel_rooms
+        from gristmill.kernels.jit.build import prepare as compile_kernels
+        from gristmill.recipe import is_custom, kernel_names
 
     if recipe is not None and not any(map(is_custom, recipe.recipe.step)):
         without_pandas()
-    if is_first_run():
-        # Here, before anything else is shown; afterwards the fork loads them for all.
-        from gristmill.kernels.jit import compile as kernels
-
-        asked = kernel_rooms(recipe.recipe) if recipe is not None else set()
-        kernels.prepare(asked | set(rooms))
+    # Here, before a phase is shown, whose time would seem to be that of compiling.
+    compile_kernels({*rooms, *(kernel_names(recipe.recipe) if recipe is not None else ())})
     server.fork()
     let_go_of_code()  # what loading has read: the run reads little of it
 

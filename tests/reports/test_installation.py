@@ -5,8 +5,6 @@ import subprocess
 import sys
 
 import gristmill
-from gristmill.kernels.jit.compile import root
-from gristmill.kernels_folder import is_first_run, kernels_folder
 from gristmill.reports.installation import installation, lines
 
 
@@ -16,11 +14,6 @@ def test_installation_names_versions() -> None:
     assert found["python"] == sys.version.split()[0]
     assert found["libraries"].get("numba", "0") is not None
     assert any(line.split() == ["python", found["python"]] for line in lines(found))
-
-
-def test_folder_of_kernels_is_the_compilers() -> None:
-    assert kernels_folder() == root()
-    assert not is_first_run()
 
 
 def test_verb() -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from gristmill.demonstration.server import serving
 from gristmill.demonstration.texts import NEAR_COPY_URL, write_shards
+from gristmill.kernels.jit.build import prepare
+from gristmill.kernels.jit.places import DEMO
+from gristmill.kernels_folder import kernels_folder
 from gristmill.ownership import claim_folder
 from gristmill.pipeline import run
 from gristmill.reports import why as explanation
@@ -50,12 +53,9 @@ validation = 0.05
 
 def _compile_kernels() -> float:
     """Compile the kernels, where they are not yet; the seconds that it took."""
-    # Here: what imports a kernel compiles all.
-    from gristmill.kernels.jit import compile as kernels
-
     start = time.monotonic()
-    if not kernels.prepare(["bpe_training"]):
-        print(f"{kernels.root()} cannot keep kernels: every start compiles those that it needs")
+    if not prepare(DEMO):
+        print(f"{kernels_folder()} cannot keep kernels: every start compiles those that it needs")
     return time.monotonic() - start
 
 

@@ -6,6 +6,7 @@ from gristmill.recipe.custom_steps import (
     with_classes,
     with_same_classes,
 )
+from gristmill.recipe.kernel_names import kernel_names
 from gristmill.recipe.packaged import PRESETS, packaged
 from gristmill.recipe.presets import for_files, from_folder, init, read_recipe
 from gristmill.recipe.recipe import (
@@ -16,7 +17,6 @@ from gristmill.recipe.recipe import (
     check_pages,
     is_custom,
     is_post_dedup,
-    kernel_rooms,
     load,
     make_step,
     parse,
@@ -42,7 +42,7 @@ __all__ = [
     "init",
     "is_custom",
     "is_post_dedup",
-    "kernel_rooms",
+    "kernel_names",
     "load",
     "make_step",
     "packaged",

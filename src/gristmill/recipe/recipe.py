@@ -185,17 +185,6 @@ def is_custom(table: dict[str, Any]) -> bool:
     return isinstance(table.get("use"), str) and ":" in table["use"]
 
 
-def kernel_rooms(recipe: Recipe) -> set[str]:
-    """The rooms of kernels/ that a recipe may need besides those of every recipe: a step's kernels
-    are in the room of its own room's name.
-    """
-    made = [make_step(*place) for place in enumerate(recipe.step) if not is_custom(place[1])]
-    rooms = {type(step).__module__.split(".")[2] for step in made}
-    return rooms | (
-        {"substrings"} if recipe.deduplicate and recipe.deduplicate.substrings else set()
-    )
-
-
 def step_name(table: dict[str, Any]) -> str:
     """The step's name, which its verdicts carry."""
     return str(table["use"]).rpartition(":")[2]

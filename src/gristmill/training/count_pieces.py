@@ -18,7 +18,7 @@ from gristmill.columns import utf8_buffers
 from gristmill.engine.engine import worker_count
 from gristmill.errors import MachineError, RecipeError
 from gristmill.kernels.bpe_training.pieces import CountedPieces, PieceCounter
-from gristmill.kernels.jit.compile import processors
+from gristmill.kernels.jit.build import processors
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.kernels.pieces.patterns import mark
 from gristmill.memory_use import free_memory

@@ -18,9 +18,11 @@ import pytest
 from numba.core import caching
 
 import gristmill
+from gristmill.kernels.jit import build, keys, places
 from gristmill.kernels.jit import compile as kernels
-from gristmill.kernels.jit import keys
+from gristmill.kernels_folder import kernels_folder
 from tests.support import ROOT
+from tests.support.unpickled import Opened
 
 SOURCES = Path(gristmill.__file__).parent.parent
 ALL = (
@@ -46,13 +48,13 @@ def environment(folder: Path, sources: Path = SOURCES) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name not in (kernels.BUILDING, "NUMBA_BOUNDSCHECK")
+        if name not in (build.BUILDING, "NUMBA_BOUNDSCHECK")
     }
     return {
         **kept,
         "GRISTMILL_KERNELS": str(folder),
         "PYTHONPATH": str(sources),
-        kernels.ONLY: ",".join(BUILT),
+        places.ONLY: ",".join(BUILT),
     }
 
 
@@ -98,7 +100,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dic
     folder.chmod(0o700)
     process = start(folder, ALL)
     deadline = time.monotonic() + 120
-    while not any(size >= 2 for size in contents(folder).values()):
+    while not any(name.startswith(BUILT) for name in contents(folder)):
         assert process.poll() is None, "ended before it was killed"
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -108,26 +110,30 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dic
     shutil.rmtree(folder)
 
 
-def test_killed_build_leaves_nothing_that_is_taken_for_whole(
-    killed: tuple[Path, dict[str, int]],
-) -> None:
+def test_killed_build_keeps_the_modules_that_were_done(killed: tuple[Path, dict[str, int]]) -> None:
+    """What was done is whole and in its place; one module of each process is lost."""
     _, left = killed
-    assert left, "was killed before it began"
-    assert all(name.startswith("building-") for name in left)
+    whole = names_of(BUILT)
+    done = {name: count for name, count in left.items() if name in whole}
+    assert done
+    assert done.items() <= whole.items()
+    rest = left.keys() - done.keys()
+    assert len(rest) == 1
+    assert rest.pop().startswith("building-")
 
 
 def test_many_starts_at_once_build_once(killed: tuple[Path, dict[str, int]]) -> None:
-    """Three processes find no machine code and the rest of a killed build: each module is built
-    once, and all three run.
-    """
+    """Three processes find the rest of a killed build: each module is built once, and all run."""
     folder, _ = killed
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("[a-z]*.*/*")}
     processes = [start(folder, ALL) for _ in range(3)]
     outcomes = [outcome(process) for process in processes]
     assert contents(folder) == names_of(BUILT)
     assert [out for out, _ in outcomes] == [str(len(BUILT))] * 3
     assert sum("compiling kernels" in complaints for _, complaints in outcomes) == 1
-    places = [folder / name for name in contents(folder)]
-    assert {place.stat().st_mode & 0o777 for place in places} == {0o700}
+    assert {(folder / name).stat().st_mode & 0o777 for name in contents(folder)} == {0o700}
+    assert before
+    assert {path: path.stat().st_mtime_ns for path in before} == before
     written = {path: path.stat().st_mtime_ns for path in folder.glob("*/*")}
     assert outcome(start(folder))[0] == f"{folder / keys.folder_name('hashing.pairs')} [4, 0]"
     assert {path: path.stat().st_mtime_ns for path in folder.glob("*/*")} == written, (
@@ -135,11 +141,38 @@ def test_many_starts_at_once_build_once(killed: tuple[Path, dict[str, int]]) -> 
     )
 
 
-ON_DEMAND = """
-import sys
+TERMINATED = """
 from gristmill.kernels.jit import compile as kernels
-kept = kernels.prepare(sys.argv[1:])
-print(kept, *sorted(name for name, place in kernels._folders.items() if place))
+kernels.import_all()
+"""
+
+
+def test_terminated_build_ends_its_compilers(tmp_path: Path) -> None:
+    """The signal goes to the process that waits for them, which does not hear it."""
+    tmp_path.chmod(0o700)
+    process = start(tmp_path, TERMINATED)
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("building-*/*.taken")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate()
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            break
+        assert time.monotonic() < deadline, "compilers live on"
+        time.sleep(0.1)
+
+
+PREPARED = """
+import sys
+from gristmill.kernels.jit import build
+print(build.prepare(sys.argv[1:]))
+print("numba" in sys.modules)
+from gristmill.kernels.jit import compile as kernels
 from gristmill.kernels.packing import aligned
 print(kernels._folder("packing.aligned"))
 """
@@ -148,54 +181,73 @@ print(kernels._folder("packing.aligned"))
 def test_modules_that_few_runs_need_are_built_when_they_are_imported(tmp_path: Path) -> None:
     """Or with the others, where they are asked for; those of another group are not."""
     tmp_path.chmod(0o700)
-    more = {kernels.ONLY: "hashing.pairs,packing.aligned,substrings.cut"}
+    more = {places.ONLY: "hashing.pairs,packing.aligned,substrings.cut"}
     packing = tmp_path / keys.folder_name("packing.aligned")
-    out, complaints = outcome(start(tmp_path, ON_DEMAND, more=more))
-    assert out.splitlines() == ["True hashing.pairs", str(packing)]
+    out, complaints = outcome(start(tmp_path, PREPARED, more=more))
+    assert out.splitlines() == ["True", "False", str(packing)]
     assert complaints.count("kernels compiled in") == 2
     shutil.rmtree(packing)
-    code = ON_DEMAND.replace("sys.argv[1:]", "['packing']")
+    code = PREPARED.replace("sys.argv[1:]", "['packing']")
     out, complaints = outcome(start(tmp_path, code, more=more))
-    assert out.splitlines() == ["True hashing.pairs packing.aligned", str(packing)]
+    assert out.splitlines() == ["True", "False", str(packing)]
     assert complaints.count("kernels compiled in") == 1
-    built = {name.partition("-")[0] for name in contents(tmp_path)}
-    assert built == {"hashing.pairs", "packing.aligned"}
+    assert {name.partition("-")[0] for name in contents(tmp_path)} == {
+        "hashing.pairs",
+        "packing.aligned",
+    }
 
 
-def test_groups_are_what_steps_ask_for() -> None:
-    """Each group's names are of modules; a step that imports kernels of a group is in a room of
-    filters/ with the group's name, so that a run knows before it starts what to compile
-    (recipe.kernel_rooms).
-    """
-    for name in itertools.chain(*kernels.ON_DEMAND):
-        assert [module for module in kernels.modules() if f"{module}.".startswith(f"{name}.")]
-    importing = set()
-    for path in (SOURCES / "gristmill" / "filters").rglob("*.py"):
-        rooms = re.findall(r"gristmill\.kernels\.(\w+)", path.read_text("utf-8"))
-        importing |= {(path.parent.name, room) for room in rooms if kernels._group(room)}
-    assert importing == {("pii", "pii"), ("decontaminate", "decontaminate")}
+def test_what_is_prepared_is_noted(tmp_path: Path) -> None:
+    """The next start looks at the note alone; another that needs more does not."""
+    tmp_path.chmod(0o700)
+    code = """
+from gristmill.kernels.jit import build
+looked = []
+build.ready = lambda modules: looked.append(modules) or {}
+for names in ((), ("packing",)):
+    print(build.prepare(names), len(looked))
+"""
+    assert outcome(start(tmp_path, code))[0] == "True 1\nTrue 2"
+    assert outcome(start(tmp_path, code))[0] == "True 0\nTrue 0"
+    assert len(list(tmp_path.glob("ready-*"))) == 2
+
+
+def test_names_of_groups_are_of_modules() -> None:
+    for name in itertools.chain(places.PLAIN, places.DEMO, places.ALONE, *places.TOGETHER):
+        assert [module for module in keys.modules() if places.is_named(module, (name,))]
+
+
+def test_estimate_falls_between_two_kernels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left is counted again when a kernel is done, and runs down in between."""
+    module = "hashing.pairs"
+    folder = tmp_path / "building-xxxxxxxx" / keys.folder_name(module)
+    folder.mkdir(parents=True)
+    progress = build._BuildProgress(tmp_path, folder.parent, [module], "")
+    said: list[str] = []
+    monkeypatch.setattr(progress._line, "show", said.append)
+    (folder / "_agree.code").touch()
+    for passed in (10, 15, 30, 1000):
+        progress._start -= passed
+        progress._end -= passed if said else 0
+        progress.show()
+    left = [int(re.findall(r"about (\d+) s left", text)[0]) for text in said]
+    assert left == sorted(left, reverse=True)
+    assert left[0] == 10 * (keys.kernel_count(module) - 1)
+    assert left[-1] == 1
 
 
 def test_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     """Nothing is built in it."""
     for mode, private in ((0o770, False), (0o755, True), (0o707, False)):
         tmp_path.chmod(mode)
-        assert kernels._is_private(tmp_path) == private
+        assert places.is_private(tmp_path) == private
     try:
         assert outcome(start(tmp_path)) == (MEMORY, "")
         assert not list(tmp_path.iterdir())
     finally:
         tmp_path.chmod(0o700)
-
-
-class Opened:
-    """An object whose pickle makes a folder when it is loaded."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return os.mkdir, (str(self.marker),)
 
 
 def test_module_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
@@ -206,7 +258,7 @@ def test_module_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     for name in ("_agree", "_jaccard", "_decide", "_mark", "_repeated"):
         (place / f"{name}.code").write_bytes(pickle.dumps(Opened(marker)))
     place.chmod(0o770)
-    only = {kernels.ONLY: "hashing.pairs"}
+    only = {places.ONLY: "hashing.pairs"}
     assert outcome(start(tmp_path, more=only)) == (MEMORY, "")
     assert not marker.exists()
     # In a folder that is this user's alone the same files are loaded: the mode kept them out.
@@ -266,7 +318,7 @@ from gristmill.kernels.jit import compile as kernels, keys
 def all_keys():
     for function in (keys.sources, keys._digest_of, keys._data_files, keys.key):
         function.cache_clear()
-    return {name: keys.key(name) for name in kernels.modules()}
+    return {name: keys.key(name) for name in keys.modules()}
 first, changed = all_keys(), {}
 paths = sorted((*keys.ROOM.rglob("*.py"), *keys.ROOM.rglob("*.npz")))
 keyed = {keys.ROOM / name for name in sys.argv[2:]}
@@ -296,7 +348,7 @@ print(json.dumps([first, changed]))
             assert changed[name] == [one for one in first if module in keys.closure_of(one)]
     assert len(changed) > len(KEYED) + 8
     assert changed["unicode/unicode.npz"] == changed["unicode/tables.py"]
-    assert changed["jit/compile.py"] == kernels.modules()
+    assert changed["jit/compile.py"] == keys.modules()
     assert changed["hashing/band_keys.py"] == ["hashing.band_keys"]
     assert first["text.words"] == keys.key("text.words"), "installations of one user share the code"
 
@@ -306,7 +358,7 @@ def test_edit_of_a_module_compiles_it_alone(tmp_path: Path) -> None:
     shutil.copytree(
         SOURCES / "gristmill", tmp_path / "gristmill", ignore=shutil.ignore_patterns("__pycache__")
     )
-    folder, two = tmp_path / "kernels", {kernels.ONLY: "hashing.pairs,hashing.shuffle"}
+    folder, two = tmp_path / "kernels", {places.ONLY: "hashing.pairs,hashing.shuffle"}
     assert outcome(start(folder, ALL, sources=tmp_path, more=two))[0] == "2"
     before = contents(folder)
     assert len(before) == 2
@@ -324,7 +376,7 @@ def test_build_of_all_is_whole() -> None:
     these tests run from.
     """
     kernels.import_all()
-    places = {module: kernels._folder(module) for module in kernels.modules()}
+    places = {module: kernels._folder(module) for module in keys.modules()}
     if None in places.values():
         pytest.skip("machine code is kept nowhere here")
     for module, place in places.items():
@@ -359,7 +411,7 @@ def test_options_of_every_kernel() -> None:
     numba's own cache.
     """
     kernels.import_all()
-    assert len(kernels.dispatchers) >= len(kernels.modules())
+    assert len(kernels.dispatchers) >= len(keys.modules())
     for name, dispatcher in kernels.dispatchers.items():
         if name.startswith("tests."):  # a test's own, compiled in memory
             continue
@@ -379,7 +431,7 @@ def test_every_module_with_kernels_is_imported() -> None:
         for path in keys.ROOM.rglob("*.py")
         if "\n@kernel(" in path.read_text("utf-8")
     }
-    assert with_kernels == set(kernels.modules())
+    assert with_kernels == set(keys.modules())
 
 
 @pytest.mark.soak
@@ -404,7 +456,7 @@ def test_bounds_are_kept(tmp_path: Path) -> None:
         "no:cacheprovider",
     ]
     surroundings = environment(tmp_path) | {
-        kernels.ONLY: ",".join(kernels.modules()),
+        places.ONLY: ",".join(keys.modules()),
         "NUMBA_BOUNDSCHECK": "1",
         "GRISTMILL_FUZZ": "0",
     }
@@ -463,7 +515,7 @@ def test_no_kernel_reads_past_its_buffer() -> None:
     process.
     """
     command = [sys.executable, "-c", GUARDED]
-    surroundings = environment(kernels.root()) | {kernels.ONLY: ",".join(kernels.modules())}
+    surroundings = environment(kernels_folder()) | {places.ONLY: ",".join(keys.modules())}
     beyond = subprocess.run(
         [*command, "beyond"], env=surroundings, capture_output=True, check=False
     )

@@ -245,10 +245,14 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
     from gristmill.filters.models.fasttext_file import LabelledModel
 
     if isinstance(model, LabelledModel):
-        from gristmill.kernels.models import fasttext_flat, fasttext_hierarchical
+        from gristmill.kernels.models.fasttext_words import HierarchicalModel
 
-        flat = isinstance(model.model, fasttext_flat.FlatModel)
-        predict: Any = fasttext_flat.predict if flat else fasttext_hierarchical.predict
+        # Each takes ten seconds where it is compiled, and a run needs one of them.
+        predict: Any
+        if isinstance(model.model, HierarchicalModel):
+            from gristmill.kernels.models.fasttext_hierarchical import predict
+        else:
+            from gristmill.kernels.models.fasttext_flat import predict
         places, scores = predict(
             *utf8_buffers(texts), model.model, characters=characters, tables=model.tables
         )

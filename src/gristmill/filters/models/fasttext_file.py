@@ -12,7 +12,7 @@ both give None, and fastText's library predicts.
 import mmap as maps
 from contextlib import suppress
 from mmap import ACCESS_READ, mmap
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -25,10 +25,12 @@ from gristmill.filters.models.fasttext_format import (
     File,
     walk,
 )
-from gristmill.kernels.models.fasttext_flat import FlatModel, lay_out_labels
-from gristmill.kernels.models.fasttext_softmax import Bag
 from gristmill.kernels.models.fasttext_words import FREE, LONGEST, MOST_SIZES, HierarchicalModel
 from gristmill.kernels.models.subwords import BASIS, PRIME
+
+if TYPE_CHECKING:
+    from gristmill.kernels.models.fasttext_flat import FlatModel
+    from gristmill.kernels.models.fasttext_softmax import Bag
 
 END_OF_LINE = b"</s>"
 # Numbers of a quantised table that the kernel writes out; the library predicts with larger ones.
@@ -39,7 +41,7 @@ MOST_ROWS = 2**31 - 1  # of a matrix that stays in its file
 class LabelledModel(NamedTuple):
     """A model for the kernel, and what its labels are called."""
 
-    model: HierarchicalModel | FlatModel
+    model: "HierarchicalModel | FlatModel"
     labels: list[str]
     tables: list[np.ndarray]  # of words that were met; those of no call that is under way
 
@@ -47,7 +49,7 @@ class LabelledModel(NamedTuple):
 class KnownBag(NamedTuple):
     """A model of words alone, and what its labels are called."""
 
-    model: Bag
+    model: "Bag"
     labels: list[str]
 
 
@@ -103,6 +105,9 @@ def read_bag(data: bytes | mmap) -> KnownBag | None:
         or END_OF_LINE not in dictionary.entries[: dictionary.words]
     ):
         return None
+    # Here: what is imported is compiled, which takes seconds.
+    from gristmill.kernels.models.fasttext_softmax import Bag
+
     entries, offsets = _entries(dictionary.entries)
     bag = Bag(
         entries,
@@ -162,8 +167,10 @@ def _model(
     )
 
 
-def _flat_model(file: File, matrix: np.ndarray, output: np.ndarray) -> FlatModel:
+def _flat_model(file: File, matrix: np.ndarray, output: np.ndarray) -> "FlatModel":
     """A model whose n-grams all have a row; its matrix stays where it is."""
+    from gristmill.kernels.models.fasttext_flat import FlatModel, lay_out_labels
+
     arguments, dictionary = file.arguments, file.dictionary
     text, offsets = _entries(dictionary.entries)
     return FlatModel(

@@ -2,7 +2,8 @@
 
 That is its source and the sources of the modules of this room that it imports, and that these
 import; the data files in their folders; the versions of Python, numba, llvmlite and numpy; and the
-processor. Where gristmill is installed is no part of it: environments of one user share the code.
+processor, or in a pack its level (jit/levels.py). Where gristmill is installed is no part of it:
+environments of one user share the code.
 """
 
 import hashlib
@@ -10,14 +11,13 @@ import os
 import re
 import sys
 from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import version
 from pathlib import Path
 
-import llvmlite
-import llvmlite.binding
-import numba
-import numpy as np
-
 ROOM = Path(__file__).parent.parent
+# What compile.py imports to find, keep and pack machine code: no code depends on it.
+KEEPERS = frozenset(("jit.build", "jit.keys", "jit.pack", "jit.places"))
 IMPORT = re.compile(
     r"^[ \t]*(?:from (gristmill\.kernels[\w.]*) import (\([^)]*\)|[^\n#]*)"
     r"|import (gristmill\.kernels[\w.]*))",
@@ -36,7 +36,8 @@ def sources() -> dict[str, str]:
     return found
 
 
-def imports_of(module: str) -> set[str]:
+@cache
+def imports_of(module: str) -> frozenset[str]:
     """The modules of this room that a module names in its imports, and their rooms."""
     named = set()
     for whole, names, plain in IMPORT.findall(sources()[module]):
@@ -44,14 +45,24 @@ def imports_of(module: str) -> set[str]:
         named.add(base)
         named |= {f"{base}.{name}".removeprefix(".") for name in re.findall(r"\w+", names)}
     rooms = {name.rpartition(".")[0] for name in (*named, module)}
-    return (named | rooms) & sources().keys() - {module}
+    return frozenset((named | rooms) & sources().keys() - {module})
+
+
+def modules() -> list[str]:
+    """The modules that have kernels, named from this room: `text.words`."""
+    return sorted(name for name in sources() if kernel_count(name))
+
+
+def kernel_count(module: str) -> int:
+    """How many kernels a module has."""
+    return sources()[module].count("\n@kernel(")
 
 
 def closure_of(module: str) -> set[str]:
-    """A module, and all modules of this room that importing it imports."""
+    """A module, and all modules of this room that importing it imports, but for KEEPERS."""
     found, left = {module}, [module]
     while left:
-        new = imports_of(left.pop()) - found
+        new = imports_of(left.pop()) - found - KEEPERS
         found |= new
         left += new
     return found
@@ -77,10 +88,18 @@ def _data_files() -> dict[str, list[Path]]:
 
 
 @cache
+def versions() -> dict[str, str]:
+    """The versions of the libraries that compile, by name."""
+    return {name: version(name) for name in ("llvmlite", "numba", "numpy")}
+
+
+@cache
 def _machine() -> str:
-    """What all modules depend on."""
+    """What all modules depend on where they are compiled for this processor."""
+    import llvmlite.binding  # 0.1 s: packs need no name of the processor
+
     facts = (
-        *(sys.version, numba.__version__, llvmlite.__version__, np.__version__),
+        *(sys.version, versions()["numba"], versions()["llvmlite"], versions()["numpy"]),
         llvmlite.binding.get_host_cpu_name(),
         llvmlite.binding.get_host_cpu_features().flatten(),
         os.environ.get("NUMBA_CPU_NAME", ""),
@@ -89,15 +108,22 @@ def _machine() -> str:
     return "\0".join(facts)
 
 
+def _level(level: str) -> str:
+    """What all modules depend on in a pack: Python's binary interface in place of its version (the
+    suffix of extension modules: `.cpython-311-x86_64-linux-gnu.so`), and the level.
+    """
+    return "\0".join((EXTENSION_SUFFIXES[0], *map("=".join, versions().items()), level))
+
+
 @cache
-def key(module: str) -> str:
-    """The key of a module."""
-    digest = hashlib.sha256(_machine().encode())
+def key(module: str, level: str = "") -> str:
+    """The key of a module; `level`: in a pack for this level of processors."""
+    digest = hashlib.sha256((_level(level) if level else _machine()).encode())
     for name in sorted(closure_of(module)):
         digest.update(b"\0" + name.encode() + b"\0" + _digest_of(name))
     return digest.hexdigest()[:32]
 
 
-def folder_name(module: str) -> str:
+def folder_name(module: str, level: str = "") -> str:
     """The name of the folder of a module's machine code."""
-    return f"{module}-{key(module)}"
+    return f"{module}-{key(module, level)}"

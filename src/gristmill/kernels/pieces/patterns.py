@@ -3,25 +3,25 @@
 offsets, data -> masks of 64 bytes -> a bitmap of the bytes at which a piece starts
 """
 
-from collections.abc import Callable
-from functools import partial
+import importlib
+from typing import Any
 
 import numpy as np
 
-from gristmill.kernels.pieces import blocks_cl100k, blocks_deepseek, blocks_gpt2, blocks_o200k
 from gristmill.kernels.pieces.pattern_names import Pattern
 
-_MARK: dict[Pattern, Callable[[np.ndarray, np.ndarray, np.ndarray], None]] = {
-    Pattern.GPT2: blocks_gpt2.mark,
-    Pattern.GPT2_SINGLE_NUMBERS: partial(blocks_gpt2.mark, single_numbers=True),
-    Pattern.CL100K: partial(blocks_cl100k.mark, whole_tail=True),
-    Pattern.LLAMA3: blocks_cl100k.mark,
-    Pattern.QWEN2: partial(blocks_cl100k.mark, digits=1),
-    Pattern.QWEN35: partial(blocks_cl100k.mark, digits=1, marks=True),
-    Pattern.O200K: blocks_o200k.mark,
-    Pattern.TEKKEN: partial(blocks_o200k.mark, contractions=False, digits=1),
-    Pattern.DEEPSEEK: blocks_deepseek.mark,
-    Pattern.NANOCHAT: partial(blocks_cl100k.mark, digits=2),
+# The module of each pattern, and how it is called: a run compiles and loads those of its own.
+_MARK: dict[Pattern, tuple[str, dict[str, Any]]] = {
+    Pattern.GPT2: ("blocks_gpt2", {}),
+    Pattern.GPT2_SINGLE_NUMBERS: ("blocks_gpt2", {"single_numbers": True}),
+    Pattern.CL100K: ("blocks_cl100k", {"whole_tail": True}),
+    Pattern.LLAMA3: ("blocks_cl100k", {}),
+    Pattern.QWEN2: ("blocks_cl100k", {"digits": 1}),
+    Pattern.QWEN35: ("blocks_cl100k", {"digits": 1, "marks": True}),
+    Pattern.O200K: ("blocks_o200k", {}),
+    Pattern.TEKKEN: ("blocks_o200k", {"contractions": False, "digits": 1}),
+    Pattern.DEEPSEEK: ("blocks_deepseek", {}),
+    Pattern.NANOCHAT: ("blocks_cl100k", {"digits": 2}),
 }
 
 
@@ -33,5 +33,7 @@ def mark(pattern: Pattern, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
     text: so a piece ends where the next one starts. Bytes before the first text have no bits.
     """
     starts = np.zeros(-(-int(offsets[-1]) // 64) + 1, np.uint64)
-    _MARK[pattern](offsets, data, starts)
+    module, options = _MARK[pattern]
+    blocks = importlib.import_module(f"gristmill.kernels.pieces.{module}")
+    blocks.mark(offsets, data, starts, **options)
     return starts
