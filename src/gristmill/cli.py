@@ -16,7 +16,7 @@ import typer
 from gristmill import __version__
 from gristmill.arguments import BENCH_EXIT_CODES, EXIT_CODES, Json
 from gristmill.completion import PRESETS, among
-from gristmill.errors import GristmillError, MachineError
+from gristmill.errors import GristmillError, MachineError, VerificationError
 from gristmill.explore_verb import explore
 from gristmill.interrupts import exit_on_ctrl_c, handle_ctrl_c
 from gristmill.kernels_folder import refuse_foreign_kernels
@@ -255,6 +255,15 @@ def _run(entry: Callable[[], Any]) -> None:
         _fail(MachineError(str(error)))
     except OSError as error:
         _fail(MachineError(f"{error.filename}: {error.strerror}" if error.filename else str(error)))
+    except ValueError as error:
+        # Of Arrow, which is loaded where it raises.
+        if type(error).__module__ != "pyarrow.lib" or "arquet" not in str(error):
+            raise
+        _fail(
+            VerificationError(
+                f"a table is not as it was written: {error}: `gristmill verify CORPUS` names it"
+            )
+        )
     except MemoryError:
         print("gristmill: out of memory: use fewer workers, or smaller batches", file=sys.stderr)
         raise SystemExit(5) from None

@@ -13,6 +13,12 @@ A message says where the error is, what was expected, what was found, and what t
     └── MachineError         the machine: disk, memory, permissions, another run   exit 5
 """
 
+import msgspec
+
+# What msgspec raises for bytes that are no JSON, or not what was expected: strings that are no
+# UTF-8, and nesting without end, have errors of their own.
+NO_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
 # The exit code of a run that is done, and keeps no document: no error, but hardly what was wanted.
 KEPT_NOTHING = 6
 

@@ -54,6 +54,11 @@ def node(
         listed = None if nodes is None else nodes.read_text("utf-8").split()
     except (OSError, ValueError) as error:
         raise RecipeError(f"--nodes {nodes}: cannot be read as UTF-8 text: {error}") from error
+    if listed is not None and node_id not in listed:
+        raise RecipeError(
+            f"--nodes {nodes}: node {node_id!r} is not among its {len(listed):,} ids: add it, in "
+            "the list of every node"
+        )
     with Node(
         urls,
         node_id,

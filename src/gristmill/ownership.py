@@ -27,7 +27,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from gristmill.errors import MachineError, RecipeError
+from gristmill.errors import NO_JSON, MachineError, RecipeError
 
 MARKER = ".gristmill.json"
 FORMAT = 1
@@ -252,7 +252,7 @@ def check_marker(shown: str, kind: Kind, data: bytes) -> None:
     name, advice = NAMES[kind]
     try:
         found = msgspec.json.decode(data, type=Marker)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except NO_JSON:
         raise MachineError(
             f"{shown}: its {MARKER} is not one that gristmill wrote, so nothing is touched there. "
             f"{advice}"

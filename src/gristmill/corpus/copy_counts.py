@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.corpus.clusters import own
 from gristmill.errors import Damaged
 from gristmill.schema import shard_name
+from gristmill.store.parts import read_rows
 
 
 def digests(path: Path, numbers: list[int]) -> dict[int, str]:
@@ -49,7 +49,7 @@ class Copies:
         low, high = schema.first_document(number), schema.first_document(number + 1)
         rows = np.empty((0, 2), "<i8")
         if path is not None:
-            table = pq.read_table(
+            table = read_rows(
                 path, filters=[("keeper", ">=", low), ("keeper", "<", high)], use_threads=False
             )
             table = table.filter(pc.is_null(table["keeper_corpus"]))

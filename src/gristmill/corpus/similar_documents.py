@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.errors import Damaged
 from gristmill.schema import shard_name
-from gristmill.store.parts import read_batches
+from gristmill.store.parts import read_batches, read_rows
 
 TABLE = "duplicates/similar.parquet"
 
@@ -40,7 +39,7 @@ def similar_documents(path: Path, number: int, sha256: str) -> np.ndarray:
     is not their digest.
     """
     low, high = schema.first_document(number), schema.first_document(number + 1)
-    table = pq.read_table(
+    table = read_rows(
         path, filters=[("document", ">=", low), ("document", "<", high)], use_threads=False
     )
     documents = table["document"].to_numpy()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from gristmill.errors import MachineError
+from gristmill.errors import NO_JSON, MachineError
 from gristmill.store.bucket import Bucket, ChangedError, StoredFile, Version
 from gristmill.store.parts import to_json
 
@@ -148,7 +148,7 @@ class StoreLock:
 def _holder(found: StoredFile) -> LockHolder | None:
     try:
         return msgspec.json.decode(found.data, type=LockHolder)
-    except msgspec.DecodeError:
+    except NO_JSON:
         return None
 
 

@@ -15,7 +15,7 @@ from gristmill.engine.relations import pattern
 from gristmill.errors import ArgumentError, MachineError, RecipeError, VerificationError
 from gristmill.reports.verify import finished
 from gristmill.schema import shard_of
-from gristmill.store.parts import Part
+from gristmill.store.parts import Part, read_batches, read_rows
 from gristmill.trainer_formats.kept_texts import KeptTexts
 from gristmill.user_input import one_or_more
 
@@ -167,12 +167,11 @@ class OpenCorpus:
             raise RecipeError(f"{self.path}: it has no documents/ (keep_documents = false)")
         reasons = dict(zip(self._files("documents"), self._files("verdicts"), strict=True))
         for path, verdicts in reasons.items():
-            said = pq.read_table(verdicts, columns=["document", "reason"])
-            with pq.ParquetFile(path) as file:
-                for batch in file.iter_batches():
-                    at = pc.index_in(batch["document"], value_set=said["document"])
-                    reason = said["reason"].combine_chunks().take(at)
-                    yield batch.append_column("reason", reason)
+            said = read_rows(verdicts, columns=["document", "reason"])
+            for batch in read_batches(path):
+                at = pc.index_in(batch["document"], value_set=said["document"])
+                reason = said["reason"].combine_chunks().take(at)
+                yield batch.append_column("reason", reason)
 
     def to_dataset(self) -> Any:
         """The kept documents as a Hugging Face IterableDataset, read when they are asked for.

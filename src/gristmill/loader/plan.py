@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from gristmill.corpus.token_corpus import Split, TokenCorpus
-from gristmill.errors import RecipeError, VerificationError
+from gristmill.errors import NO_JSON, RecipeError, VerificationError
 from gristmill.loader.parameters import MOST_WINDOWS, whole_number
 from gristmill.loader.plan_segments import FIXED, GROWING, PlanSegment, opened, segment_of
 from gristmill.loader.window_kinds import Packing, packing_of
@@ -315,6 +315,6 @@ def _is_plan(path: Path) -> bool:
     try:
         with open(path, "rb") as file:
             found = msgspec.json.decode(file.read(LARGEST), type=dict[str, msgspec.Raw])
-    except (OSError, msgspec.DecodeError):
+    except (OSError, *NO_JSON):
         return False
     return {"format", "segments", PROOF} <= found.keys()

@@ -175,9 +175,8 @@ def read_state(path: Path, device: str = "cpu") -> dict[str, Any]:
     try:
         state = torch.load(path, map_location=device, weights_only=True)
     except Exception as error:  # torch raises what its unpickler and its zip reader raise
-        raise VerificationError(
-            f"{path}: cannot be read as tensors: {str(error).splitlines()[0][:200]}"
-        ) from error
+        said = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise VerificationError(f"{path}: cannot be read as tensors: {said}") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise VerificationError(f"{path}: not written by this version of gristmill")
     return state

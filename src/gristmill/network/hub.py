@@ -355,7 +355,7 @@ def _is_there(files: dict[str, Any], file: _ReleaseFile) -> bool:
 def _explained(name: str, error: Any) -> Exception:
     """What to do about an answer of the hub."""
     status = error.response.status_code if error.response is not None else 0
-    said = (error.server_message or str(error).splitlines()[0]).strip()
+    said = (error.server_message or str(error).partition("\n")[0]).strip()
     if status in (401, 403):
         return RecipeError(
             f"{name}: the hub refuses ({status}): {said}. Set HF_TOKEN to a token that may write "

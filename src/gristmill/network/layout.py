@@ -18,7 +18,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from gristmill.errors import VerificationError
+from gristmill.errors import NO_JSON, VerificationError
 from gristmill.store.manifest import MANIFEST
 from gristmill.store.parts import to_json
 
@@ -159,7 +159,7 @@ def _decode(data: bytes, kind: type[Record], what: str, where: str) -> Record:
         # Parsers differ in which of two equal keys they take.
         json.loads(data, object_pairs_hook=_unique)
         return decoded
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NO_JSON as error:
         raise VerificationError(f"{where}: no {what}: {error}. {hint}") from error
 
 

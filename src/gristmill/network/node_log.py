@@ -18,7 +18,7 @@ from typing import Literal
 
 import msgspec
 
-from gristmill.errors import MachineError, RecipeError, VerificationError
+from gristmill.errors import NO_JSON, MachineError, RecipeError, VerificationError
 from gristmill.loader.plan import LoaderPlan
 from gristmill.loader.plan_segments import PlanSegment
 from gristmill.store import manifest as manifests
@@ -142,7 +142,7 @@ def read_log(folder: Path) -> Iterator[Entry]:
                     return
                 try:
                     entry = msgspec.json.decode(line, type=Entry)
-                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                except NO_JSON as error:
                     raise VerificationError(
                         f"{path}, line {number}: not an entry of a node's log: {error}"
                     ) from error

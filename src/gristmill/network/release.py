@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from gristmill.errors import GristmillError, SourceError, VerificationError
+from gristmill.errors import NO_JSON, GristmillError, SourceError, VerificationError
 from gristmill.network import layout
 from gristmill.network.layout import Release
 from gristmill.network.release_memory import ReleaseMemory, key_for
@@ -89,6 +89,7 @@ class ReleaseReader:
         self.urls = [_address(str(url)) for url in given]
         self.client = Client(settings)
         self.root = _root_bytes(root)
+        self._pinned = "the pinned root" if isinstance(root, bytes) else str(root)
         # A memory that others read knows a corpus by its releases; else it is this reader's corpus.
         self._names: list[str] | None = None
         self._given = list(map(str, given))
@@ -157,7 +158,8 @@ class ReleaseReader:
             return self.small(f"{url}/{layout.TRUST}/{name}", most)
 
         with self._locked():
-            return newest_signed(fetch, self.root, self._trust(), Remote(url).shown)
+            shown = Remote(url).shown
+            return newest_signed(fetch, self.root, self._trust(), shown, self._pinned)
 
     def _trust(self) -> Path:
         """Return the folder of the metadata that was seen, of the pinned root alone."""
@@ -180,7 +182,7 @@ class ReleaseReader:
                 else:
                     continue
                 found[role] = msgspec.json.decode(data, type=_Expiring).signed.expires
-            except (SourceError, OSError, msgspec.DecodeError):
+            except (SourceError, OSError, *NO_JSON):
                 continue  # it is not signed; what is wrong with signatures `newest` says
         return found
 

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gristmill.errors import MachineError, VerificationError
+from gristmill.errors import NO_JSON, MachineError, VerificationError
 from gristmill.network import layout
 from gristmill.network.layout import Release
 from gristmill.store.parts import write_bytes
@@ -133,7 +133,7 @@ def _read(path: Path, kind: type[T]) -> T:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (FileNotFoundError, NotADirectoryError):
         return kind()
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *NO_JSON) as error:
         raise MachineError(
             f"{path}: cannot be read: it remembers which releases were seen. "
             "Remove it only if you know that no older release is being shown to you"

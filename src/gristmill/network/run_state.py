@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from gristmill.corpus.corpus import Corpus, Record
-from gristmill.errors import RecipeError, VerificationError
+from gristmill.errors import NO_JSON, RecipeError, VerificationError
 from gristmill.network.layout import Release
 from gristmill.phases.all_phases import PHASES
 from gristmill.store.manifest import Manifest, check_path
@@ -84,7 +84,7 @@ def objects_of(data: bytes) -> set[str]:
     """The digests of the files that a list names. Raises VerificationError."""
     try:
         return {part.sha256 for part in msgspec.json.decode(data, type=StateList).files}
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NO_JSON as error:
         raise VerificationError(f"the state of a release: {error}") from error
 
 
@@ -101,7 +101,7 @@ def restore(
         return 0
     try:
         listed = msgspec.json.decode(read(release.state, release.state_size), type=StateList)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NO_JSON as error:
         raise VerificationError(f"the state of release {release.number}: {error}") from error
     if listed.format != FORMAT:
         raise VerificationError(

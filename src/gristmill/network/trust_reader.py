@@ -29,12 +29,14 @@ EXTRA = (
 FetchMetadata = Callable[[str, int], bytes]
 
 
-def newest_signed(fetch: FetchMetadata, root: bytes, state: Path, where: str) -> tuple[int, str]:
+def newest_signed(
+    fetch: FetchMetadata, root: bytes, state: Path, where: str, pinned: str = "the pinned root"
+) -> tuple[int, str]:
     """(number, sha256) of the release that the keys of `root` say is the newest.
 
-    `state` remembers the metadata. `where` begins messages. Raises VerificationError if the
-    metadata are missing, expired, older than what was seen, or not signed by enough keys;
-    SourceError if they cannot be fetched.
+    `state` remembers the metadata. `where` begins messages; `pinned` is the file of `root`. Raises
+    VerificationError if the metadata are missing, expired, older than what was seen, or not signed
+    by enough keys; SourceError if they cannot be fetched.
     """
     try:
         from tuf.api import exceptions
@@ -64,6 +66,12 @@ def newest_signed(fetch: FetchMetadata, root: bytes, state: Path, where: str) ->
             raise error.__cause__ from None
         raise SourceError(f"{where}: {error}", "unreachable") from error
     except (exceptions.RepositoryError, ValueError) as error:
+        if not fetcher.last:  # nothing was asked for yet
+            unsigned = isinstance(error, exceptions.UnsignedMetadataError)
+            said = "not signed by enough keys" if unsigned else "no sound metadata"
+            raise VerificationError(
+                f"{pinned}: {said} ({error}): take it from the publisher again"
+            ) from error
         raise VerificationError(_said(error, where, fetcher.last)) from error
 
 

@@ -15,7 +15,7 @@ import msgspec
 import tomli_w
 from msgspec import Meta
 
-from gristmill.errors import RecipeError
+from gristmill.errors import NO_JSON, RecipeError
 from gristmill.recipe.explain import suggest
 from gristmill.recipe.recipe import parse
 
@@ -128,7 +128,7 @@ def _tables(path: Path) -> list[dict[str, Any]]:
         found = msgspec.json.decode(data)
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror}") from error
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NO_JSON as error:
         raise RecipeError(f"{path}: no JSON: {error}") from error
     tables = found.get("sources") if isinstance(found, dict) else found
     if not isinstance(tables, list) or not tables or not all(isinstance(t, dict) for t in tables):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from gristmill.errors import NO_JSON
 from gristmill.phases.output.write_manifest import RUN
 from gristmill.store import urls
 from gristmill.store.cache import Cache
@@ -55,7 +56,7 @@ def _folder(root: Path) -> Path:
     """
     try:
         return Path(msgspec.json.decode((root / RUN).read_bytes())["folder"])
-    except (OSError, msgspec.DecodeError, KeyError, TypeError):
+    except (OSError, KeyError, TypeError, *NO_JSON):
         return root
 
 

@@ -61,7 +61,7 @@ from gristmill.reports.verify import finished
 from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import Manifest
-from gristmill.store.parts import read_batches
+from gristmill.store.parts import read_batches, read_rows
 from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
 from gristmill.user_input import output
@@ -279,7 +279,7 @@ def _duplicates(
             "be compared"
         )
     pairs = root / "duplicates/pairs.parquet"
-    known = pq.read_table(pairs, use_threads=False) if pairs.exists() else PAIRS_FOUND.empty_table()
+    known = read_rows(pairs, use_threads=False) if pairs.exists() else PAIRS_FOUND.empty_table()
     known = known.filter(pc.is_null(known["candidate_corpus"]))
     before = msgspec.convert(manifest.recipe, Recipe).deduplicate
     if before is None or before.near is None or before.near.verify != "text":

@@ -16,7 +16,7 @@ from gristmill.phases.relations.repeated_substrings import LIST
 from gristmill.reports.verify import finished
 from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
-from gristmill.store.parts import read_batches
+from gristmill.store.parts import read_batches, read_rows
 
 TOP = 20
 SHOWN = 500  # characters of a span
@@ -64,7 +64,7 @@ def spans_of(root: Path, manifest: Manifest, document: int) -> list[dict[str, An
     """The repeated spans of one document, with their texts."""
     if all(part.path != LIST for part in manifest.parts):
         return []
-    rows: list[dict[str, Any]] = pq.read_table(
+    rows: list[dict[str, Any]] = read_rows(
         root / LIST, filters=[("document", "==", document)]
     ).to_pylist()
     add_texts(root, manifest, rows)

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from gristmill import schema
 from gristmill.corpus.corpus import Corpus
@@ -15,7 +14,7 @@ from gristmill.reports.reasons import meaning
 from gristmill.reports.top_substrings import spans_of
 from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST, Manifest
-from gristmill.store.parts import read_batches
+from gristmill.store.parts import read_batches, read_rows
 from gristmill.tokens.partitions import source_of
 
 
@@ -120,7 +119,7 @@ def _answer(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str
         result["keeper_url"] = keeper[0]["url"] if keeper else None
     copies = root / "duplicates/copies.parquet"
     if copies.exists():
-        found = pq.read_table(copies, filters=[("keeper", "==", document)])
+        found = read_rows(copies, filters=[("keeper", "==", document)])
         found = found.filter(pc.is_null(found["keeper_corpus"]))
         result["copies"] = found["copies"][0].as_py() if len(found) else 0
     asked = manifest.recipe.get("tokens") or {}
@@ -168,7 +167,7 @@ def _in_tokens(root: Path, manifest: Manifest, source: str, document: int) -> di
 def _one(path: Path, document: int) -> dict[str, Any]:
     if not path.exists():
         return {}
-    table = pq.read_table(path, filters=[("document", "==", document)])
+    table = read_rows(path, filters=[("document", "==", document)])
     return dict(table.to_pylist()[0]) if len(table) else {}
 
 

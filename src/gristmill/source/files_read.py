@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gristmill.counted_work import Count, counted
+from gristmill.errors import SourceError
 
 PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4", ".parquet")
 PACKED_TO = 3  # bytes of text for each byte of a packed file: 2.6 of WET, 3 and more of JSONL
@@ -44,3 +45,12 @@ def counted_files(what: str, files: Sequence[Path | str]) -> Iterator[FilesRead]
     """
     with counted(what, sum(text_size(path, str(path)) for path in files), "bytes") as count:
         yield FilesRead(files, count)
+
+
+@contextmanager
+def error_names(path: Path | str) -> Iterator[None]:
+    """Put a file's name before the message of a SourceError: a reader knows it by its number."""
+    try:
+        yield
+    except SourceError as error:
+        raise SourceError(f"{path}: {error}", error.reason) from error

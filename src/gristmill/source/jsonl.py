@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from gristmill.columns import well_formed
-from gristmill.errors import SourceError
+from gristmill.errors import NO_JSON, SourceError
 from gristmill.source.ill_formed import MARKED, finite, marks
 from gristmill.source.magic_numbers import ill_formed, is_binary
 from gristmill.source.rows import Fields, RowCollector
@@ -109,7 +109,7 @@ def _has_large_fields(line: bytes, fields: Fields) -> bool:
     """
     try:
         return len(line) - len(_decode_raw(line).get(fields.text, b"")) > fields.max_document_bytes
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NO_JSON:
         return line.count(b"[") + line.count(b"{") + line.count(b",") > MOST_VALUES
 
 
@@ -158,7 +158,7 @@ def parse(line: bytes) -> dict[str, Any] | str:
     """A line as a JSON object, or the reason why it is none: not_json, too_deep."""
     try:
         return decode_object(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NO_JSON:
         pass
     # Python's own reader accepts ill-formed UTF-8, lone surrogates, NaN and 1e999. The last two are
     # kept as strings, for no JSON has them.

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from gristmill.errors import NO_JSON
 from gristmill.ownership import claim_folder
 from gristmill.store.parts import machine_errors, sha256_of, sync_folder, write_json
 from gristmill.store.urls import stored
@@ -115,7 +116,7 @@ class Cache:
             return msgspec.json.decode(
                 (self.root / "urls" / f"{key}.json").read_bytes(), type=KnownUrl
             )
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *NO_JSON):
             return None
 
     def _is_here(self, known: KnownUrl) -> bool:
@@ -182,7 +183,7 @@ class Cache:
         for path in _entries(self.root / "runs"):
             try:
                 needed = msgspec.json.decode(path.read_bytes(), type=_Needed)
-            except (OSError, msgspec.DecodeError):
+            except (OSError, *NO_JSON):
                 continue
             if not (Path(needed.corpus) / "work").is_dir():
                 path.unlink(missing_ok=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from gristmill.errors import RecipeError, SourceError
+from gristmill.errors import NO_JSON, RecipeError, SourceError
 from gristmill.store.client import Client
 from gristmill.store.remotes import LONGEST_PAGE, Remote, hub_endpoint
 from gristmill.store.urls import shown
@@ -55,7 +55,7 @@ def _card(remote: Remote, page: str, client: Client) -> dict[str, Any]:
                 )
     try:
         return msgspec.convert(msgspec.json.decode(data), dict[str, Any]).get("cardData") or {}
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except NO_JSON as error:
         raise SourceError(f"{shown(page)}: the hub's answer is not about a dataset") from error
 
 

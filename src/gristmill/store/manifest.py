@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from gristmill.errors import VerificationError
+from gristmill.errors import NO_JSON, VerificationError
 from gristmill.store.parts import Part, to_json
 
 FORMAT = 2  # 1 has no `tokens`
@@ -160,7 +160,7 @@ def decode(data: bytes) -> Manifest:
     """Read a manifest. Raises VerificationError if it is not one, or has another format."""
     try:
         manifest = msgspec.json.decode(data, type=Manifest)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NO_JSON as error:
         raise VerificationError(
             f"{MANIFEST} is no manifest: {error}. Fetch it again, or run the recipe again"
         ) from error

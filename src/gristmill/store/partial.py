@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from gristmill.errors import NO_JSON
 from gristmill.store.disk import Disk
 from gristmill.store.parts import to_json
 
@@ -114,7 +115,7 @@ class Partial:
         """The checkpoint on disk; None if there is none for this URL."""
         try:
             note = msgspec.json.decode(self._note.read_bytes(), type=Checkpoint)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *NO_JSON):
             return None
         return note if note.url == self._url and note.verified_bytes >= 0 else None
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.errors import MachineError
+from gristmill.errors import NO_JSON, MachineError, VerificationError
 from gristmill.store.joined_texts import JoinedTexts
 
 TEMPORARY = ".writing"  # the end of a name that is not whole; a later run removes it
@@ -109,7 +109,8 @@ def machine_errors(path: Path, *, every: bool = False) -> Iterator[None]:
                 f"{path}: a file stands where a folder should be ({error.strerror}). Choose another"
             ) from error
         if every:
-            raise MachineError(f"{path}: {error.strerror}. Choose another output folder") from error
+            said = error.strerror or error  # libraries raise some without a number
+            raise MachineError(f"{path}: {said}. Choose another output folder") from error
         raise
 
 
@@ -173,7 +174,7 @@ def to_json(value: Any) -> bytes:
     data = json.dumps(table, ensure_ascii=False).encode()
     try:
         return msgspec.json.format(data, indent=1) + b"\n"
-    except msgspec.DecodeError:  # NaN or Infinity, which are no JSON
+    except NO_JSON:  # NaN or Infinity, which are no JSON
         return json.dumps(table, indent=1, ensure_ascii=False).encode() + b"\n"
 
 
@@ -313,6 +314,26 @@ def writing_table(
     part.append(Part(path, file.size, file.hexdigest(), {"rows": table.rows}))
 
 
+@contextmanager
+def table_errors(path: Path) -> Iterator[None]:
+    """Turn what Arrow says of a damaged table into a VerificationError that names the file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the system
+        raise VerificationError(
+            f"{path}: not a table as it was written ({str(error)[:200]}): `gristmill verify` shows "
+            "all damage; run the recipe again, or fetch it again"
+        ) from error
+
+
+def read_rows(path: Path, **options: Any) -> pa.Table:
+    """Read a Parquet part as `pq.read_table` does. Raises VerificationError if it is damaged."""
+    with table_errors(path):
+        return pq.read_table(path, **options)
+
+
 def open_table(path: Path) -> pq.ParquetFile:
     """Open a Parquet part for reading its row groups one after another: a buffer of each column's
     pages is in memory at once, not all of the row group's.
@@ -322,9 +343,9 @@ def open_table(path: Path) -> pq.ParquetFile:
 
 def read_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Read a Parquet part in batches of about BATCH_BYTES, none of two row groups. Decoding a whole
-    row group takes twice the memory.
+    row group takes twice the memory. Raises VerificationError if it is damaged.
     """
-    with open_table(path) as file:
+    with table_errors(path), open_table(path) as file:
         for group in range(file.num_row_groups):
             for batch in group_batches(file, group, columns):
                 if len(batch):

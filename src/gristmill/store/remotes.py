@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from gristmill.errors import SourceError
+from gristmill.errors import NO_JSON, SourceError
 from gristmill.store.answers import Request
 from gristmill.store.client import Client
 from gristmill.store.secrets import HUB_HOST, HUB_TOKEN, check
@@ -238,7 +238,7 @@ def _page(remote: Remote, page: str, client: Client) -> tuple[list[str], str | N
         following = re.search(r'<([^>]+)>\s*;\s*rel="next"', answer.headers.get("Link", ""))
     try:
         files = [entry["path"] for entry in msgspec.json.decode(data) if entry["type"] == "file"]
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (KeyError, TypeError, *NO_JSON) as error:
         raise SourceError(f"{shown(page)}: the hub's answer is not a list of files") from error
     return files, following[1] if following else None
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from gristmill.errors import NO_JSON
 from gristmill.tokens.rank_files import END_OF_TEXT
 from gristmill.tokens.tokenizer_file import TokenizerFile
 
@@ -102,7 +103,7 @@ def _evidence(
     for name, data in configurations.items():
         try:
             said = msgspec.json.decode(data, type=_Configuration)
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except NO_JSON as error:
             raise ValueError(
                 f"{name} beside it cannot be read: {error}. Mend or remove it, or set "
                 "tokens.end_of_text"

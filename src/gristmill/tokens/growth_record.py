@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from gristmill.errors import RecipeError, VerificationError
+from gristmill.errors import NO_JSON, RecipeError, VerificationError
 
 FORMAT = 1
 SPECIAL_TOKENS = 10  # before the bytes
@@ -81,13 +81,13 @@ def read_record(data: bytes) -> GrowthRecord | None:
     """
     try:
         raw = msgspec.json.decode(data, type=_TokenizerJson).model.gristmill
-    except (msgspec.MsgspecError, RecursionError):
+    except NO_JSON:
         return None  # another format; what reads the tokenizer says what is wrong
     if bytes(raw) == b"null":
         return None
     try:
         record = msgspec.json.decode(bytes(raw), type=GrowthRecord)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NO_JSON as error:
         raise VerificationError(
             f"the record of growth in this tokenizer.json cannot be read: {error}. It was edited, "
             "or written by a newer gristmill: fetch the file again, or update gristmill"

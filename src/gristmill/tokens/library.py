@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gristmill.errors import RecipeError
+from gristmill.errors import NO_JSON, RecipeError
 from gristmill.try_in_process import TrialError, TrialLimits, try_in_process
 
 BATCH_BYTES = 1 << 20  # of text that goes to the library together, or one longer text
@@ -90,7 +90,7 @@ def _culprit(data: bytes, limits: TrialLimits) -> str:
             with suppress(TrialError):
                 try_in_process(TRIAL, less, limits)
                 return f"its {field}"
-    except (msgspec.MsgspecError, TypeError, RecursionError):
+    except (TypeError, *NO_JSON):
         pass
     return every
 

@@ -21,6 +21,8 @@ from typing import Any
 
 import msgspec
 
+from gristmill.errors import NO_JSON
+
 LARGEST = 128 << 20  # bytes of a file; the largest known one has 33 MB
 MOST_COMMAS = 2 << 20  # in a JSON file; they limit its values (Gemma has 1.3 million)
 MOST_IDS = 1 << 21  # token numbers are smaller
@@ -167,10 +169,10 @@ def read_json(data: bytes) -> TokenizerFile:
     try:
         table = msgspec.json.decode(data, type=TokenizerFile)
         _ = table.splitting, table.normalizers, table.splits, table.post_processing
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+    except NO_JSON as error:
+        raise ValueError(str(error)) from error
     vocabulary, added = table.model.vocab, table.added_tokens or []
     known = dict(vocabulary) if isinstance(vocabulary, dict) else {}
     for token in added:

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 import numpy as np
 
-from gristmill.errors import MachineError, RecipeError
+from gristmill.errors import NO_JSON, MachineError, RecipeError
 from gristmill.ownership import MARKER, claim_folder
 from gristmill.store.manifest import SUMS, TokenFormat, sums
 from gristmill.store.parts import (
@@ -216,7 +216,7 @@ class ExportFolder:
             return unfinished.read_bytes() == self._request
         try:
             found = msgspec.json.decode(finished.read_bytes(), type=ExportDescription)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *NO_JSON):
             return False
         same = (found.format, found.corpus, found.options)
         return same == (self.description.format, self.description.corpus, self.description.options)
@@ -263,7 +263,7 @@ def read_description(folder: Path) -> ExportDescription | None:
         raise MachineError(f"{path}: cannot be read: {error.strerror}") from error
     try:
         found = msgspec.json.decode(data, type=ExportDescription)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except NO_JSON as error:
         raise RecipeError(f"{path}: not the description of an export: {error}") from error
     if found.version != 1:
         raise RecipeError(f"{path}: version {found.version}; this gristmill reads version 1")

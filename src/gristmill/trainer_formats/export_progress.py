@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from gristmill.corpus.corpus import versions
-from gristmill.errors import MachineError, VerificationError
+from gristmill.errors import NO_JSON, MachineError, VerificationError
 from gristmill.store.parts import Part, machine_errors, sha256_of
 
 PROGRESS = "gristmill.progress.jsonl"
@@ -70,7 +70,7 @@ class ExportProgress:
             if msgspec.json.decode(first, type=_Begun) != begun:
                 return []
             parts = [msgspec.json.decode(line, type=Part) for line in lines[:-1]]
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except NO_JSON:
             return []
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             whole = list(threads.map(lambda part: _is_whole(root / part.path, part), parts))

@@ -26,6 +26,7 @@ from typing import Any
 
 import msgspec
 
+from gristmill.errors import NO_JSON
 from gristmill.store.parts import to_json, write_bytes
 from gristmill.tokens import tokenizer_file
 from gristmill.tokens.growth_record import read_record
@@ -178,6 +179,6 @@ def _created(folder: ExportFolder, name: str) -> str | None:
     """The `created_at` that an earlier export into this folder wrote."""
     try:
         found = msgspec.json.decode((folder.root / name).read_bytes()).get("created_at")
-    except (OSError, msgspec.DecodeError, AttributeError):
+    except (OSError, AttributeError, *NO_JSON):
         return None
     return found if isinstance(found, str) else None

@@ -296,7 +296,7 @@ def _grow(
         check_memory(counted)
         amounts.append(amount_of())
         if not amounts[-1].documents:
-            raise RecipeError(f"source {source.name}: no text to learn from")
+            raise RecipeError(f"source {source.name}: {source.where}: no text to learn from")
     asked = [merges] * len(sources) if merges is not None else shares(total or 0, _sizes(amounts))
     known = list(before.tokenizer.merges)
     version = before.record.version + 1

@@ -16,7 +16,7 @@ from gristmill.tokens.growth_record import read_record
 from gristmill.tokens.rank_files import END_OF_TEXT, known_file
 from gristmill.tokens.tokenizer import Tokenizer, load
 from gristmill.tokens.tokenizer_file import read_json
-from gristmill.training.texts import TextSource, sampled, sources_of
+from gristmill.training.texts import TextSource, listed, sampled, sources_of
 from gristmill.user_input import one_or_more
 
 TEXT = "Raw web in, verified training tokens out."
@@ -120,7 +120,8 @@ def _on_texts(
                 row = rows.setdefault((source.name, language), np.zeros(4, np.int64))
                 row += _count(loaded, texts, used)
     if not rows:
-        raise RecipeError("no text to encode: the files have no documents")
+        where = listed([source.where for source in sources])
+        raise RecipeError(f"{where}: no text to encode: the files have no documents")
     unused = np.flatnonzero((used == 0) & (sizes > 0))
     table = [
         _row(source, language, rows[source, language])

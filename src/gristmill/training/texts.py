@@ -7,7 +7,7 @@ finds the hash of the last document that belongs to it, in 8 bytes a document of
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,16 +19,18 @@ import pyarrow.parquet as pq
 from gristmill.columns import utf8_buffers
 from gristmill.corpus.corpus import Corpus
 from gristmill.counted_work import counted
-from gristmill.errors import RecipeError, SourceError, VerificationError
+from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.output.corpus_texts import corpus_texts
 from gristmill.schema import shard_name
-from gristmill.source.files_read import counted_files
+from gristmill.source.files_read import counted_files, error_names
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.manifest import MANIFEST, Manifest
+from gristmill.store.parts import read_rows
 
 LANGUAGE = "language.label"  # the measure of the step `language`
 KEY = b"gristmill tokenizer sample"
+SHOWN = 3  # files that a message names
 
 
 Read = Callable[[], Iterator[pa.RecordBatch]]
@@ -41,6 +43,7 @@ class TextSource(NamedTuple):
     # Batches with the columns `text`, without nulls and empty texts, and `language`, null if the
     # corpus has no step `language`.
     read: Read
+    where: str = ""  # its files and corpora, for messages
 
 
 class Amount(NamedTuple):
@@ -66,17 +69,26 @@ def sources_of(
     """
     files: list[Path] = []
     found: dict[str, list[Read]] = {}
+    where: dict[str, list[Path]] = {}
     for path in map(Path, inputs):
         if path.is_dir():
             for source in _corpus_sources(path):
                 found.setdefault(source.name, []).append(source.read)
+                where.setdefault(source.name, []).append(path)
         elif path.is_file():
             files.append(path)
         else:
             raise RecipeError(f"{path}: no such file")
     if files:
         found.setdefault("files", []).append(lambda: _file_texts(files, text, limit, on_skipped))
-    return [TextSource(name, _chained(reads)) for name, reads in found.items()]
+        where.setdefault("files", []).extend(files)
+    return [TextSource(name, _chained(reads), listed(where[name])) for name, reads in found.items()]
+
+
+def listed(names: Sequence[Path | str]) -> str:
+    """The first of some names, for a message."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(map(str, names[:SHOWN])) + more
 
 
 def _chained(reads: list[Read]) -> Read:
@@ -92,14 +104,12 @@ def _file_texts(
 ) -> Iterator[pa.RecordBatch]:
     with counted_files("read", files) as read:
         for number, file in enumerate(files):
-            try:
+            with error_names(file):
                 for batch in ShardReader(file, number, fields=Fields(text), limit=limit):
                     if failed := len(batch) - batch["reason"].null_count:
                         on_skipped(failed)
                     read.text(number, batch["text"].nbytes)
                     yield _not_empty(batch["text"], None)
-            except SourceError as error:
-                raise SourceError(f"{file}: {error}", error.reason) from error
 
 
 def finished(root: Path) -> Manifest:
@@ -143,7 +153,7 @@ class _ShardLanguages:
     def __init__(self, measures: Path) -> None:
         self._table: pa.Table | None = None
         if measures.exists() and LANGUAGE in pq.read_schema(measures).names:
-            self._table = pq.read_table(measures, columns=["document", LANGUAGE])
+            self._table = read_rows(measures, columns=["document", LANGUAGE])
 
     def of(self, documents: pa.Array) -> pa.Array | None:
         """The label of each document; None: there are none."""

@@ -23,7 +23,7 @@ from gristmill.errors import RecipeError
 from gristmill.filters.models import model_file
 from gristmill.filters.models.model_file import LoadedModel
 from gristmill.ownership import by_head, refuse_file
-from gristmill.source.files_read import counted_files
+from gristmill.source.files_read import counted_files, error_names
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.parts import sha256_of
@@ -267,11 +267,12 @@ def _documents(files: Files, text: str, limit: int | None) -> Iterator[pa.Array]
             shard = ShardReader(Path(file), number, fields=fields, limit=limit)
             # A plain text file is one batch, and recognised after it is read.
             held: pa.Array | None = None
-            for batch in shard:
-                if held is not None:
-                    yield held
-                held = batch["text"]
-                read.text(number, held.nbytes)
+            with error_names(file):
+                for batch in shard:
+                    if held is not None:
+                        yield held
+                    held = batch["text"]
+                    read.text(number, held.nbytes)
             if held is not None and shard.counts["kind"] == "text":
                 parts = [part for one in held.to_pylist() for part in _PARAGRAPHS.split(one)]
                 held = pa.array(parts[:limit], pa.string())

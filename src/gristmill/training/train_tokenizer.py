@@ -20,7 +20,7 @@ from gristmill.errors import RecipeError
 from gristmill.store.parts import write_bytes
 from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.rank_files import END_OF_TEXT
-from gristmill.training.texts import TextSource, sampled, sources_of
+from gristmill.training.texts import TextSource, listed, sampled, sources_of
 from gristmill.training.tokenizer_json import (
     BYTES_BY_CHARACTER,
     BytePairTokenizer,
@@ -84,7 +84,7 @@ def train_tokenizer(
     pieces, amount, halvings = count_pieces_that_fit(batches, published.kernel, workers)
     if not amount.documents:
         raise RecipeError(
-            "no text to train on: "
+            f"{listed([one.where for one in sources])}: no text to train on: "
             + (
                 "every document is too large (16 MiB) or cannot be read"
                 if skipped

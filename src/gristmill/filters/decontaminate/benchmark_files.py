@@ -25,7 +25,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.errors import RecipeError
+from gristmill.errors import NO_JSON, RecipeError
 from gristmill.filters.lists.lists import read_bytes
 
 MOST_VALUE = 1 << 17  # characters of a value in CSV or TSV
@@ -113,7 +113,7 @@ def units(name: str, text: str, *, stated: bool, paragraphs: bool) -> Iterator[s
 def _is_json(line: bytes) -> bool:
     try:
         msgspec.json.decode(line)
-    except (msgspec.DecodeError, RecursionError):
+    except NO_JSON:
         return False
     return True
 
@@ -137,7 +137,7 @@ def _looks_like(text: str) -> str | None:
 def _decoded(name: str, what: str, text: str, stated: bool, start: str) -> Any:
     try:
         return msgspec.json.decode(text.encode("utf-8", "replace"))
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NO_JSON as error:
         why = "nested too deep" if isinstance(error, RecursionError) else error
         other = "" if stated else f'; text that starts with a {start} needs kind = "text"'
         raise RecipeError(f"{name}: {what} no JSON: {why}{other}") from error

@@ -125,9 +125,10 @@ def read_parts(
                 if count
                 else "expected items, got none"
             )
+            named = ", ".join(inputs[location].name for location in benchmark.files)
             raise RecipeError(
-                f"decontaminate: benchmark {benchmark.name!r}: {why}: is it the right file, "
-                "and `fields`?"
+                f"decontaminate: benchmark {benchmark.name!r}: {named}: {why}: is it the right "
+                "file, and `fields`?"
             )
     bounds, text = np.concatenate(offsets), np.concatenate(data)
     return Parts(

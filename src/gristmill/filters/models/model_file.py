@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
+from gristmill.errors import NO_JSON
 from gristmill.store.parts import write_bytes
 
 FORMAT = 2  # 1: a layout of our own, until 0.1
@@ -137,7 +138,7 @@ def decode(data: bytes, kind: str | None = None, version: int | None = None) -> 
     try:
         metadata = msgspec.json.decode(data[8 : 8 + size], type=_Header).metadata
         description = msgspec.json.decode(metadata.gristmill, type=Description)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except NO_JSON as error:
         raise ValueError(f"its header is damaged: {error}") from error
     _check(description, kind, version)
     try:

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.columns import utf8_buffers
-from gristmill.errors import RecipeError
+from gristmill.errors import NO_JSON, RecipeError
 from gristmill.filters.api.step import Input
 from gristmill.schema import MOST_ROWS, MOST_SHARDS, first_document
 from gristmill.store.codecs import Damage, DecodedPieces
@@ -213,7 +213,7 @@ def _objects(file: Input, where: str) -> Iterator[tuple[int, dict[str, Any]]]:
         number += 1
         try:
             yield number, decode(line)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except NO_JSON as error:
             row = _of_python(line)
             if row is not None:
                 yield number, row

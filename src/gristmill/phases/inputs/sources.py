@@ -21,7 +21,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from gristmill.errors import RecipeError, SourceError
+from gristmill.errors import NO_JSON, RecipeError, SourceError
 from gristmill.phases.inputs import list_lines
 from gristmill.recipe import Source
 from gristmill.store import hub_datasets, remotes, secrets, urls
@@ -304,7 +304,7 @@ class _Digests:
             return [
                 (_path(shard["url"]), shard["sha256"]) for shard in shards if shard.get("sha256")
             ]
-        except (msgspec.DecodeError, KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, *NO_JSON) as error:
             raise RecipeError(f"{self._where}: neither a manifest nor a plan") from error
 
     def _sums(self, data: bytes) -> list[tuple[str, str]]:

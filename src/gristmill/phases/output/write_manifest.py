@@ -20,7 +20,7 @@ from gristmill.corpus.formats import PACKAGES
 from gristmill.corpus.funnel import Funnel
 from gristmill.corpus.layout import WITHDRAWN
 from gristmill.dedup.reference_corpus import ReferenceCorpus
-from gristmill.errors import RecipeError, VerificationError
+from gristmill.errors import NO_JSON, RecipeError, VerificationError
 from gristmill.filters.api.step import Input
 from gristmill.filters.lists.withdrawn import Withdrawn, read_list, write_list
 from gristmill.phases.inputs.plan import Plan, PlannedShard, TargetCut
@@ -83,7 +83,7 @@ def _decode(path: Path) -> Plan:
             plan = plan_of(decode_manifest(data))
         else:
             plan = msgspec.json.decode(data, type=Plan)
-    except (OSError, msgspec.DecodeError, VerificationError) as error:
+    except (OSError, VerificationError, *NO_JSON) as error:
         raise RecipeError(f"{path} is no plan: {error}") from error
     if [shard.number for shard in plan.shards] != list(range(len(plan.shards))):
         raise RecipeError(f"{path} is no plan: its shards are not numbered 0, 1, 2 ...")
