@@ -26,7 +26,6 @@ PLAIN = (
     "hashing",
     "models.fasttext_hierarchical",
     "pieces.blocks_gpt2",
-    "pieces.kinds",
     "pieces.literals",
     "reading",
     "text.words",
