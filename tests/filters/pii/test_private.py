@@ -320,7 +320,10 @@ def test_what_is_tried_is_bounded() -> None:
 
     text = b"1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 x"
     phone_numbers.pick(
-        np.frombuffer(text, np.uint8), *(np.array([at], np.int32) for at in (0, 29, 31, 0)), never
+        np.frombuffer(text, np.uint8),
+        *(np.array([at], np.int32) for at in (0, 29, 31, 0, 0)),
+        never,
+        never,
     )
     assert len(asked) == 9
 

@@ -30,35 +30,90 @@ BRACKETS = [f"<{kind.upper()}>".encode() for kind in kernel.KINDS]
 # --- the twins ---
 
 
+HIDDEN = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
+BLANKS = "\u00a0" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f"
+HYPHENS = "\u2010\u2011\uff0d"
+DASHES = "\u2012\u2013\u2212"
+WIDE_DIGITS = "".join(chr(0xFF10 + digit) for digit in range(10))
+SEPARATORS = "- ." + BLANKS + HYPHENS + DASHES
+
+
 def addresses(text: str) -> list[tuple[int, int]]:
     found, wall = [], 0
     for sign in re.finditer("@", text):
         at = sign.start()
         if at < wall:
             continue
-        local = local_part(text[wall:at], text[at + 1 : at + 2]).lstrip(".-%")
+        if at == wall and found:
+            end, _ = domain(text[at + 1 :])
+            if end:
+                wall = at + 1 + end
+                found[-1] = (found[-1][0], wall)
+            continue
+        left = text[wall:at]
+        local = local_part(left, text[at + 1 : at + 2])
+        local = value(left[len(left) - len(local) - 1 : len(left) - len(local)], local)
+        local = local.lstrip(".-%")
         if not local or local.endswith("."):
             continue
-        end, place, before = None, at + 1, ""
-        for count, label in enumerate(labels(text[at + 1 :]), 1):
-            name = label.rstrip("-").lower()
-            if not name or name.startswith("-") or len(name) > 63:
-                break
-            dash = name.find("--", 4 if name[:2] == "xn" and len(name) > 4 else 1)
-            top = name if dash < 0 else name[:dash]
-            if count > 1 and top in DOMAINS and not top[0].isdigit():
-                end = (
-                    None
-                    if before == "example" and top in ("com", "net", "org")
-                    else place + len(top)
-                )
-            if len(name) < len(label):
-                break
-            place, before = place + len(label) + 1, name
-        if end is not None and not service(text, wall, at, local, end):
-            found.append((at - len(local), end))
-            wall = end
+        if text[at + 1 : at + 2] == "[":
+            rest = text[wall:]
+            first = re.compile(r"\[(?:ipv6:)?", re.IGNORECASE).match(rest, at + 1 - wall).end()
+            plain = first == at + 2 - wall
+            stop = None
+            if rest[first : first + 1].isascii() and rest[first : first + 1].isdigit():
+                stop = (ipv4(rest, first) if plain else None) or ipv6(rest, first)
+            if stop and rest[stop : stop + 1] == "]":
+                found.append((at - len(local), wall + stop + 1))
+                wall += stop + 1
+            continue
+        end, ours = domain(text[at + 1 :])
+        if end and ours and not service(text, wall, at, local, at + 1 + end):
+            found.append((at - len(local), at + 1 + end))
+            wall = at + 1 + end
     return found
+
+
+def seen(text: str) -> str:
+    return re.sub(f"[{HIDDEN}]", "", text)
+
+
+def domain(text: str) -> tuple[int, bool]:
+    """Where a domain stops, 0: there is none; and whether it is somebody's."""
+    end, place, before, ours = 0, 0, "", True
+    for count, label in enumerate(labels(text), 1):
+        name = label.rstrip("-").lower()
+        if not name or name.startswith("-") or len(name) > 63:
+            break
+        dash = name.find("--", 4 if name[:2] == "xn" and len(name) > 4 else 1)
+        top = name if dash < 0 else name[:dash]
+        if seen(top) not in DOMAINS:
+            top = re.split(f"[{HIDDEN}]", top)[0]
+        if count > 1 and seen(top) in DOMAINS and not top[0].isdigit():
+            end = place + len(top)
+            ours = not (before == "example" and seen(top) in ("com", "net", "org"))
+        if len(name) < len(label):
+            break
+        place, before = place + len(label) + 1, seen(name)
+    return end, ours
+
+
+def value(lead: str, local: str) -> str:
+    """What stands behind keys, paths and digits before a `/`."""
+    query = lead in tuple("?&") or re.search("=.*&", local) is not None
+    path, part, begin = lead == "/", 0, 0
+    for sign in re.finditer("[=/]", local):
+        piece = local[part : sign.start()]
+        if sign[0] == "=":
+            key = re.search(r"[A-Za-z]*\Z", piece)[0].lower()
+            known = is_word(key, email_addresses.KEYS) if key else not piece
+            cut = query or known or key.endswith("mail")
+        else:
+            path = path or ("." in piece and piece.rpartition(".")[2].lower() in DOMAINS)
+            cut = path or re.fullmatch("[0-9]*", piece) is not None
+        part = sign.end()
+        begin = part if cut else begin
+    return local[begin:]
 
 
 BITS = CLASSES.every()
@@ -80,10 +135,7 @@ def local_part(before: str, behind: str) -> str:
     for place in range(len(before) - 1, -1, -1):
         character, kind = before[place], script(before[place])
         if kind == "none":
-            inner = bool(local) and place > 0 and is_joint(before[place - 1]) and is_joint(local[0])
-            if character not in "._%+-" and not (character in "'’&~" and inner):
-                break
-            if character == "." and local[:1] == ".":
+            if not is_sign(before[:place], character, local):
                 break
         elif kind and local and script(local[0]) not in (kind, "", "none"):
             break
@@ -94,21 +146,40 @@ def local_part(before: str, behind: str) -> str:
     return local
 
 
-def is_joint(character: str) -> bool:
-    return character > "\x7f" or (character.isascii() and character.isalnum())
+def is_joint(character: str, more: str = "") -> bool:
+    return character > "\x7f" or (
+        character != "" and (character in more or (character.isascii() and character.isalnum()))
+    )
+
+
+def is_sign(left: str, character: str, local: str) -> bool:
+    """Whether a sign belongs to an address, between what stands left of it and the rest."""
+    if character in "_%+-" or (character == "." and local[:1] != "."):
+        return True
+    if character == ".":
+        return is_joint(left[-1:]) and is_joint(local[1:2])
+    if character in "=$":
+        return is_joint(left[-1:], "_+-") and is_joint(local[:1], "_+-")
+    joints = "!#&'*/^`~’％＆＇＋－．＿" + HIDDEN
+    return character in joints and is_joint(left[-1:]) and is_joint(local[:1])
 
 
 def labels(text: str) -> Iterator[str]:
     """The labels of a domain; after the last one nothing goes on."""
     while True:
         end, own = 0, ""
-        for character in text:
+        for place, character in enumerate(text):
+            if character in HIDDEN and re.match(r"[A-Za-z0-9.]", text[place + 1 :]):
+                end += 1
+                continue
             kind = script(character)
             if character != "-" and (kind == "none" or (kind and own and kind != own)):
                 break
             own, end = kind or own if character != "-" else own, end + 1
         yield text[:end]
-        if text[end : end + 1] != ".":
+        if text[end : end + 1] not in (".", "．"):
+            return
+        if text[end] == "．" and end + 1 == len(text):
             return
         text = text[end + 1 :]
 
@@ -130,11 +201,13 @@ def service(text: str, wall: int, at: int, local: str, end: int) -> bool:
 
 
 def before(text: str, at: int) -> bool:
-    return re.search(r"(?:[A-Za-z0-9_+]|[A-Za-z0-9][-.])\Z", text[:at]) is not None
+    joined = rf"(?:[A-Za-z0-9_+{WIDE_DIGITS}]|[A-Za-z0-9][-.{HIDDEN}{HYPHENS}])\Z"
+    return re.search(joined, text[:at]) is not None
 
 
 def after(text: str, at: int) -> bool:
-    return re.match(r"[A-Za-z0-9_]|[-.][A-Za-z0-9]", text[at:]) is not None
+    joined = rf"[A-Za-z0-9_{WIDE_DIGITS}]|[-.{HIDDEN}{HYPHENS}][A-Za-z0-9]"
+    return re.match(joined, text[at:]) is not None
 
 
 NOBODYS = [
@@ -234,8 +307,21 @@ def ipv6(text: str, at: int) -> int | None:
             return None
         if re.fullmatch("20[0-9][0-9]::", run[:size]) and text[end : end + 1] != "/":
             return None
-        return end
+        zone = re.compile("%(?![0-9A-Fa-f]{2})[A-Za-z][A-Za-z0-9]{0,14}").match(text, end)
+        return zone.end() if zone and not after(text, zone.end()) else end
     return None
+
+
+def carrier(text: str, at: int) -> int:
+    """Where the IPv6 address starts that has the IPv4 address at `at`, or `at`."""
+    run = re.search(r"(?<![A-Za-z0-9_:])[0-9A-Fa-f:]+:\Z", text[:at])
+    if run:
+        try:
+            ipaddress.IPv6Address(f"{run[0]}1.2.3.4")
+        except ValueError:
+            return at
+        return run.start()
+    return at
 
 
 def luhn(digits: str) -> bool:
@@ -256,19 +342,14 @@ ISSUERS = (
     (r"6011|64[4-9]|65|62|220[0-4]", {16, 17, 18, 19}),
     (r"5018|5020|5038|5893|6304|6759|676[123]", set(range(12, 20))),
 )
-CARD = re.compile(
-    r"(\d{4})([ -])(?:\d{4}\2\d{4}\2\d{4}\2\d{3}|\d{4}\2\d{4}\2\d{4}"
-    r"|\d{6}\2\d{5}|\d{6}\2\d{4})|\d{12,19}",
-    re.ASCII,
-)
 FORMS = [
     re.compile(form, re.ASCII)
     for form in (
         r"\d{12,19}(?!\d)",
-        r"\d{4}([ -])\d{4}\1\d{4}\1\d{4}\1\d{3}",
-        r"\d{4}([ -])\d{4}\1\d{4}\1\d{4}",
-        r"\d{4}([ -])\d{6}\1\d{5}",
-        r"\d{4}([ -])\d{6}\1\d{4}",
+        rf"\d{{4}}([{SEPARATORS}])\d{{4}}\1\d{{4}}\1\d{{4}}\1\d{{3}}",
+        rf"\d{{4}}([{SEPARATORS}])\d{{4}}\1\d{{4}}\1\d{{4}}",
+        rf"\d{{4}}([{SEPARATORS}])\d{{6}}\1\d{{5}}",
+        rf"\d{{4}}([{SEPARATORS}])\d{{6}}\1\d{{4}}",
     )
 ]
 
@@ -326,7 +407,7 @@ def item(text: str, at: int, end: int, phone: bool = False) -> bool:
 
 def row(text: str, at: int, end: int) -> bool:
     """Whether four groups of four digits rise, and go on rising on either side."""
-    groups = re.split("[ -]", text[at:end])
+    groups = re.split("[ .-]", text[at:end])
     if [len(group) for group in groups] != [4] * 4 or groups != sorted(set(groups)):
         return False
     left = re.search(r"(?:\A|[^A-Za-z0-9])([0-9]{4})[\0- ]{1,32}\Z", text[:at])
@@ -339,13 +420,22 @@ def card(text: str, at: int) -> int | None:
         return None
     for form in FORMS:
         match = form.match(text, at)
-        if match and not after(text, match.end()) and is_card(re.sub("[ -]", "", match[0])):
+        if match and is_card(re.sub("[^0-9]", "", match[0])):
+            if after(text, match.end()):
+                return None
             span = at, match.end()
             other = (
                 (term(text, *span) or item(text, *span)) if match[0].isdigit() else row(text, *span)
             )
-            return None if other else match.end()
+            return (
+                None if other else code(text, match.end(), 4 if match[0][:2] in ("34", "37") else 3)
+            )
     return None
+
+
+def code(text: str, end: int, size: int) -> int:
+    more = re.compile(rf"[ {BLANKS}][0-9]{{{size}}}(?![ ,./:-][0-9])").match(text, end)
+    return more.end() if more and not after(text, more.end()) else end
 
 
 def ssn(text: str, at: int) -> int | None:
@@ -363,6 +453,7 @@ def layouts() -> dict[str, str]:
 
 
 LAYOUTS = layouts()
+KINDS = {country: re.findall(r"\[[^\]]+\]", layout) for country, layout in LAYOUTS.items()}
 
 
 def iban(text: str, at: int) -> int | None:
@@ -370,27 +461,41 @@ def iban(text: str, at: int) -> int | None:
     country = text[at : at + 2].upper()
     if country not in LAYOUTS or before(text, at):
         return None
-    for sign in ("", " ", "-"):
-        size = 4 + sum(map(int, re.findall(r"\{(\d+)\}", LAYOUTS[country])))
-        size += (size - 1) // 4 * len(sign)
-        piece = text[at : at + size]
-        groups = [piece[place : place + 5] for place in range(0, size, 5)] if sign else []
-        if sign and (
-            any(len(group) != 5 or group[4] != sign for group in groups[:-1])
-            or any(sign in group[:4] for group in groups)
-            or groups[-1].endswith(sign)
-        ):
+    kinds = "".join(
+        kind * int(size)
+        for kind, size in zip(
+            ["n" if k == "[0-9]" else "a" if k == "[A-Z]" else "c" for k in KINDS[country]],
+            re.findall(r"\{(\d+)\}", LAYOUTS[country]),
+            strict=True,
+        )
+    )
+    for sign in ("", *SEPARATORS):
+        run = f"(?:(?:{re.escape(sign)})?[A-Za-z0-9]){{{len(kinds)}}}"
+        match = re.compile(f"[A-Za-z]{{2}}[0-9]{{2}}{run}").match(text, at)
+        if not match:
             continue
-        plain = piece.replace(sign, "") if sign else piece
-        if not plain.isascii() or plain not in (plain.upper(), plain.lower()):
-            continue
+        groups = match[0].split(sign) if sign else [match[0]]
+        plain = "".join(groups)
+        if plain not in (plain.upper(), plain.lower()) or after(text, match.end()):
+            return None
         plain = plain.upper()
-        if not re.fullmatch(r"[A-Z]{2}[0-9]{2}" + LAYOUTS[country], plain) or after(
-            text, at + len(piece)
-        ):
-            continue
-        if int("".join(str(int(sign, 36)) for sign in plain[4:] + plain[:4])) % 97 == 1:
-            return at + len(piece)
+        if not re.fullmatch(r"[A-Z]{2}[0-9]{2}" + LAYOUTS[country], plain):
+            return None
+        place, words = -4, False
+        for group in groups:
+            first, last = max(place, 0), place + len(group)
+            own = (
+                [*zip(kinds[first:last], plain[first + 4 : last + 4], strict=True)]
+                if last > 0
+                else []
+            )
+            words = words or (bool(own) and all(k == "c" and c.isalpha() for k, c in own))
+            place += len(group)
+        fours = all(len(group) == 4 for group in groups[:-1]) and len(groups[-1]) <= 4
+        if sign and words and not fours:
+            return None
+        valid = int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
+        return match.end() if valid else None
     return None
 
 
@@ -414,7 +519,8 @@ def find_numbers(text: str, kinds: frozenset[str]) -> list[tuple[str, int, int]]
             continue
         for kind, search in (("ip", ipv4), ("ssn", ssn), ("card", card), ("ip", ipv6)):
             if kind in kinds and (end := search(rest, place)):
-                found.append((kind, at, wall + end))
+                first = carrier(rest, place) if search is ipv4 else place
+                found.append((kind, wall + first, wall + end))
                 wall += end
                 break
     return found
@@ -449,11 +555,20 @@ def find_as_datatrove(text: str, kinds: frozenset[str]) -> list[tuple[str, int, 
     return sorted(found, key=lambda span: span[1])
 
 
+def operand_of_many(left: str) -> int:
+    """Where a digit or so stops, and behind it only blanks, dashes and signs; 0: nowhere."""
+    wide = BLANKS + HYPHENS + DASHES
+    signs, size = "", 0
+    while left and size < 3 and left[-1] in " \t*+/%&^-" + wide:
+        signs, size = left[-1] + signs, size + len(left[-1].encode())
+        left = left[:-1]
+    return len(left) if signs and left and left[-1] in "0123456789)]_" else 0
+
+
 def operand_before(gap: str, first: int, spaced: bool) -> int | None:
     """Where the operand stops before a candidate; 0: there is none; None: no number starts so."""
     if gap[first] != "+":
-        found = re.search(r"[0-9)\]_]([ \t*+/%&^-]{1,3})\Z", gap[:first])
-        return found.start(1) if found else 0
+        return operand_of_many(gap[:first])
     if re.search(r"[A-Za-z+_)\]]\Z", gap[:first]):
         return None
     if re.search(r"[0-9]\Z", gap[:first]):
@@ -462,49 +577,99 @@ def operand_before(gap: str, first: int, spaced: bool) -> int | None:
     return found.start(1) if found else 0
 
 
-def candidates(text: str, walls: list[tuple[int, int]], asked: int) -> list[tuple[int, int, int]]:
-    """Of each how far before it an operand stops (0: there is none), start and stop."""
+def run_stop(gap: str, digit: int) -> int | None:
+    """Where the groups stop that start with the digit at `digit`; None: they are too short."""
+    digits, gaps, size, end = 0, 0, 0, digit
+    for place in range(digit, len(gap)):
+        character = gap[place]
+        if size >= 40 or (digits == 15 and character in "0123456789"):
+            break
+        if character in "0123456789":
+            digits, gaps, end = digits + 1, 0, place + 1
+        elif gaps < 2 and character in SEPARATORS + "()/" + HIDDEN:
+            gaps += 1
+        else:
+            break
+        size += len(character.encode())
+    return end if digits >= 7 else None
 
-    def search(gap: str) -> list[tuple[int, int, int]]:
-        found = []
+
+def called(left: str) -> bool:
+    """Whether a word for phones stands before."""
+    rest, colon = left.encode(), False
+    for count in range(4):
+        size = 0
+        while size < 8 and (sign := re.search(rb"(?:[\0- .(#:-]|\xc2\xa0|\xef\xbc\x9a)\Z", rest)):
+            colon = colon or sign[0] in (b":", "：".encode())
+            size += len(sign[0])
+            rest = rest[: sign.start()]
+        word = re.search(
+            rb"(?:(?!\xc2\xa0)(?:[A-Za-z]|(?<!\xc2)[\x80-\xff]|(?<=\xc2)[^\xa0]))*\Z", rest
+        )[0]
+        rest = rest[: len(rest) - len(word)]
+        if not word or len(left.encode()) - len(rest) > 48:
+            return False
+        hashed = context_words.word_hashes([re.sub(b"[A-Z]", lambda m: m[0].lower(), word)])[0]
+        if hashed in phones.PHONES or (colon and hashed in phones.LABELS):
+            return True
+        if (colon or count) and hashed in phones.CALLS:
+            return True
+        if hashed not in phones.FILLERS:
+            return False
+    return False
+
+
+def candidate(gap: str, first: int, digit: int, asked: int) -> tuple[int, bool, int, int] | None:
+    """A candidate at `first` whose first digit is at `digit`."""
+    plus, spaced = gap[first] == "+", gap[first : first + 2] == "+ "
+    operand = operand_before(gap, first, spaced)
+    dashed = re.search(f"[0-9][{DASHES}]\\Z", gap[:first])
+    if operand is None or (not plus and (before(gap, first) or dashed)):
+        return None
+    end = run_stop(gap, digit)
+    if end is None:
+        return None
+    extension = re.compile("[xX][0-9]{1,7}").match(gap, end)
+    end = extension.end() if extension else end
+    groups = re.findall("[0-9]+", gap[digit:end])
+    if spaced and (
+        len(groups[0]) > 3
+        or len(groups) < 2
+        or (len(groups) == 2 and not re.search(" [0-9]", gap[digit:end]))
+    ):
+        return None
+    is_called = not plus and called(gap[:first])
+    alone = not plus and gap[digit:end].isdigit()
+    if alone and asked < 2 and not is_called:
+        return None
+    if alone and (item(gap, first, end, True) or term(gap, first, end)):
+        return None
+    behind = len(gap[operand:first].encode()) if operand else 0  # in bytes
+    return behind, is_called, first, end
+
+
+def candidates(
+    text: str, walls: list[tuple[int, int]], asked: int
+) -> list[tuple[int, bool, int, int]]:
+    """Of each how far before it an operand stops (0: there is none), whether a word says that it is
+    a phone's, start and stop.
+    """
+
+    def search(gap: str) -> list[tuple[int, bool, int, int]]:
         starts = r"(?<![0-9])[0-9]" if asked else r"\+[ (]?(?=[0-9])"
+        found = []
         for match in re.finditer(starts, gap):
             first, digit = match.span() if not asked else (match.start(), match.start())
             if asked:
                 first -= gap[first - 1 : first] == "("
                 first -= first > 0 and gap[first - 1] == "+"
-            spaced = match[0] == "+ "
-            operand = operand_before(gap, first, spaced)
-            if operand is None or (gap[first] != "+" and before(gap, first)):
-                continue
-            run = re.compile(r"(?:[0-9]|[ ()./-](?![ ()./-]{2})){1,40}").match(
-                gap[: digit + 40], digit
-            )[0]
-            run = (
-                re.split(r"[ ()./-]{3}", gap[digit : digit + 40])[0]
-                if re.match(r".*[ ()./-]{3}", run)
-                else run
-            )
-            run = re.match(r"(?:[^0-9]*[0-9]){1,15}", run)[0]
-            if len(re.findall("[0-9]", run)) < 7:
-                continue
-            end = digit + len(run)
-            extension = re.compile("[xX][0-9]{1,7}").match(gap, end)
-            end = extension.end() if extension else end
-            groups = re.findall("[0-9]+", gap[digit:end])
-            if spaced and (
-                len(groups[0]) > 3
-                or len(groups) < 2
-                or (len(groups) == 2 and not re.search(" [0-9]", gap[digit:end]))
-            ):
-                continue
-            if (
-                gap[first] != "+"
-                and gap[digit:end].isdigit()
-                and (asked < 2 or item(gap, first, end, True) or term(gap, first, end))
-            ):
-                continue
-            found.append((first - operand if operand else 0, first, end))
+                if first == digit and gap[max(0, first - 2) : first] == "+ ":
+                    first -= 2
+            more = candidate(gap, first, digit, asked)
+            if more is None and asked and gap[first:digit] == "+ ":
+                more = candidate(gap, digit, digit, asked)
+            if more:
+                found.append(more)
         return found
 
     return between(text, walls, search)
@@ -554,18 +719,20 @@ def check(texts: list[str], column: pa.Array, kinds: frozenset[str] = ALL) -> No
         rewrite(text, row) for text, row in zip(texts, expected, strict=True)
     ]
     for asked in (phones.PLUS, phones.REGIONAL, phones.BARE):
-        offsets, firsts, lasts, limits, operands = phones.candidates(*buffers, spans, asked)
+        offsets, firsts, lasts, limits, operands, words = phones.candidates(*buffers, spans, asked)
         for row, (text, walls) in enumerate(zip(texts, expected, strict=True)):
             places = slice(offsets[row], offsets[row + 1])
             base = int(buffers[0][row])
             columns = zip(
                 operands[places].tolist(),
+                words[places].tolist(),
                 firsts[places].tolist(),
                 lasts[places].tolist(),
                 strict=True,
             )
             found = [
-                (a - operand if operand else 0, a - base, b - base) for operand, a, b in columns
+                (a - operand if operand else 0, bool(word), a - base, b - base)
+                for operand, word, a, b in columns
             ]
             wanted = candidates(text, [wall[1:] for wall in walls], asked)
             assert found == in_bytes(text, wanted), text

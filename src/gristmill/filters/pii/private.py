@@ -91,7 +91,7 @@ class Private(Step, frozen=True, kw_only=True):
     """Redact personal data."""
 
     name: ClassVar[str] = "private"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     redacts: ClassVar[bool] = True
     reasons: ClassVar[Mapping[str, str]] = {"empty": "No text is left."}
     measures: ClassVar[Mapping[str, str]] = {
@@ -178,9 +178,11 @@ class Private(Step, frozen=True, kw_only=True):
         domains = _domains(inputs) if "email" in kinds else np.empty(0, np.uint64)
         try:
             possible = self.phone_check == "possible"
-            valid = (
-                phone_numbers.judge(self.regions, possible=possible) if "phone" in kinds else None
-            )
+            valid = [
+                phone_numbers.judge(self.regions, possible=possible, called=called)
+                for called in (False, True)
+                if "phone" in kinds
+            ]
         except ValueError as error:
             raise RecipeError(f"private.regions: {error}") from error
 
@@ -188,11 +190,9 @@ class Private(Step, frozen=True, kw_only=True):
             spans = redact.find(
                 offsets, data, kinds - {"phone"}, domains, every=self.addresses == "all"
             )
-            return (
-                spans
-                if valid is None
-                else _with_phones(offsets, data, spans, valid, bool(self.regions) + possible)
-            )
+            if not valid:
+                return spans
+            return _with_phones(offsets, data, spans, valid, bool(self.regions) + possible)
 
         return find
 
@@ -290,14 +290,20 @@ def _domains(inputs: Inputs) -> np.ndarray:
 
 
 def _with_phones(
-    offsets: np.ndarray, data: np.ndarray, spans: Any, valid: Callable[[str], bool], asked: int
+    offsets: np.ndarray,
+    data: np.ndarray,
+    spans: Any,
+    valid: list[Callable[[str], bool]],
+    asked: int,
 ) -> Any:
-    """The spans, and phone numbers between them."""
+    """The spans, and phone numbers between them; `valid`: phone_numbers.judge, without a word
+    before and with one.
+    """
     from gristmill.kernels.pii import phones as kernel
     from gristmill.kernels.pii import redact
 
-    _, firsts, lasts, limits, operands = kernel.candidates(offsets, data, spans, asked)
-    starts, stops = phone_numbers.pick(data, firsts, lasts, limits, operands, valid)
+    found = kernel.candidates(offsets, data, spans, asked)
+    starts, stops = phone_numbers.pick(data, *found[1:], *valid)
     if not len(starts):
         return spans
     order = np.argsort(np.concatenate([spans.starts, starts]))

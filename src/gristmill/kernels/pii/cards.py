@@ -1,7 +1,9 @@
 """Card numbers: 12 to 19 digits by Luhn (ISO/IEC 7812-1, annex B) that start and are as long as an
 issuer's.
 
-They stand in a row, or as on cards, in groups with single spaces or hyphens. A number in a path, a
+They stand in a row, or as on cards, in groups with single spaces, hyphens or dots, the same between
+all; the code of a card, three digits or four of American Express, that follows behind a space
+belongs to it. A number in a path, a
 query or an amount (`/ = & # % $` before it) is an identifier of something else; one in a term
 (`4828147466240000*t`, `t + 4828147466240000`) or in a list of numbers in brackets that are no cards
 (`(1, 6458161865649291, -53)`) is a number; four groups that rise, in a row of groups that rises on,
@@ -12,13 +14,17 @@ import numpy as np
 
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.pii.numbers import (
+    BLANK,
     HYPHEN,
     SPACE,
     ZERO,
+    beside,
     is_alnum,
     is_digit,
     is_letter,
+    is_same,
     joined_after,
+    separator_width,
 )
 
 BESIDE = 32  # bytes
@@ -76,19 +82,20 @@ def _group(form, place):
 
 
 @helper
-def _grouped_stop(data, at, stop, form, sign):
-    """Where digits in groups with `sign` between stop; 0: they are others. What follows is the
-    caller's.
+def _grouped_stop(data, at, stop, form, width):
+    """Where digits in groups stop, between them what stands behind the first, `width` bytes; 0:
+    they are others. What follows is the caller's.
     """
+    sign = at + 4
     place = 0
     while True:
         size = _group(form, place)
         if size == 0:
             return at
         if place > 0:
-            if at >= stop or data[at] != sign:
+            if at + width > stop or not is_same(data, sign, at, width):
                 return np.int64(0)
-            at += 1
+            at += width
         if at + size > stop:
             return np.int64(0)
         for j in range(size):
@@ -304,6 +311,30 @@ def _is_row(data, wall, at, end, stop):
 
 
 @helper
+def _code_stop(data, start, end, stop):
+    """Where the code stops that stands behind a card's number at data[start:end]; `end`: there is
+    none.
+    """
+    if end + 1 >= stop:
+        return end
+    if data[end] == SPACE:
+        first = end + 1
+    elif data[end] >= 0x80 and beside(data, end, stop) == BLANK:
+        first = end + (2 if data[end] == 0xC2 else 3)
+    else:
+        return end
+    size = 4 if data[start] == 0x33 and (data[start + 1] == 0x34 or data[start + 1] == 0x37) else 3
+    last = first
+    while last < stop and last - first <= size and is_digit(data[last]):
+        last += 1
+    if last - first != size or joined_after(data, last, stop):
+        return end
+    # Others go on: a row of numbers, an amount, a time, a date.
+    sign = last < stop and (data[last] == SPACE or (data[last] >= 0x2C and data[last] <= 0x3A))
+    return end if sign and last + 1 < stop and is_digit(data[last + 1]) else last
+
+
+@helper
 def card_stop(data, wall, at, run, stop):
     """Where a card's number stops that starts with `run` digits in a row (20: so many or more); 0:
     there is none.
@@ -319,12 +350,15 @@ def card_stop(data, wall, at, run, stop):
         return (
             np.int64(0)
             if is_term(data, wall, at, end, stop) or is_item(data, wall, at, end, stop, False)
-            else end
+            else _code_stop(data, at, end, stop)
         )
-    if run != 4 or at + 4 >= stop or (data[at + 4] != SPACE and data[at + 4] != HYPHEN):
+    width = separator_width(data, at + 4, stop)
+    if run != 4 or width == 0 or at + 4 + width >= stop or not is_digit(data[at + 4 + width]):
         return np.int64(0)
     for form in range(4):
-        end = _grouped_stop(data, at, stop, form, data[at + 4])
-        if end > 0 and not joined_after(data, end, stop) and _is_card(data, at, end):
-            return np.int64(0) if _is_row(data, wall, at, end, stop) else end
+        end = _grouped_stop(data, at, stop, form, width)
+        if end > 0 and _is_card(data, at, end):
+            if joined_after(data, end, stop) or _is_row(data, wall, at, end, stop):
+                return np.int64(0)
+            return _code_stop(data, at, end, stop)
     return np.int64(0)

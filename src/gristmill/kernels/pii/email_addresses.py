@@ -5,11 +5,16 @@ An address is searched from its `@`, to both sides; what may stand on either sid
 that no byte is looked at more than a few times, whatever the text. `wall` and `stop` are as in
 kernels/pii/numbers.py.
 
-gristmill   before the `@` letters, digits, marks and `._%+-`, without `..`, trimmed of `.-%` at the
-            start and not ending in a dot, and `'`, `&` and `~` between two of them (`pat.o'neil`);
-            behind it labels
+gristmill   before the `@` letters, digits, marks and `._%+-`, without `...`, trimmed of `.-%` at
+            the start and not ending in a dot, and between two of them `..`, what RFC 5322 allows
+            besides (JOINTS, as in `pat.o'neil`; not `?{|}`, which text has there too), these signs
+            in full width, and what is not seen (numbers.HIDDEN). A key and its `=`, a path and its
+            `/`, and digits before a `/` stay: `?email=pat@`, `GIT_AUTHOR_EMAIL=pat@`, `//host/pat@`
+            (`_value_start`).
+            Behind it labels
             of letters, digits, marks and inner hyphens, up to the last one that is a top-level
-            domain, or is one up to a dash of two hyphens.
+            domain, or is one up to a dash of two hyphens; or a public address of a host in brackets
+            (`pat@[1.2.3.4]`), and of `pat@host@host` both.
             Letters are those of all scripts (RFC 6531, RFC 5890). Where Latin letters and others
             touch, an address begins or ends, for text may touch it there; letters of scripts
             written without spaces belong to one only before a domain of such letters too.
@@ -25,15 +30,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gristmill.kernels.hashing.primitives import BASIS, PRIME
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.groups import Uint64s
 from gristmill.kernels.pii.context_words import hash_of, known, word_hashes
+from gristmill.kernels.pii.ip_addresses import ipv4_stop, ipv6_stop
 from gristmill.kernels.pii.numbers import (
     COLON,
     DOT,
+    HIDDEN,
     HYPHEN,
     SPACE,
     ZERO,
+    beside,
     is_alnum,
     is_digit,
     is_letter,
@@ -50,7 +59,22 @@ from gristmill.kernels.unicode.tables import (
 SHORT, LONG = 2, 36  # of top-level domains, in bytes of UTF-8
 # What a character is to an address: none of it, a letter by its script, a digit or a mark, a sign.
 NONE, LATIN, OTHER, CROWDED, NEUTRAL, SIGN = 0, 1, 2, 3, 4, 5
-
+SLASH, EQUALS, AMPERSAND = 0x2F, 0x3D, 0x26
+# Between two letters or digits these, `=` and `$` belong to an address; and in full width, of three
+# bytes EF BC xx, the second ones.
+JOINTS = np.zeros(256, np.bool_)
+JOINTS[list(b"!#&'*/^`~")] = True
+WIDE_JOINTS = np.zeros(256, np.bool_)
+WIDE_JOINTS[[0x85, 0x86, 0x87, 0x8B, 0x8D, 0x8E, 0xBF]] = True  # % & ' + - . _
+# Keys whose values are addresses; and what ends in `mail`.
+MAIL, IPV6 = word_hashes([b"mail"]), word_hashes([b"ipv6"])
+KEYS = word_hashes(
+    b"""
+    cn e m to cc bcc from sender recipient recipients rcpt reply replyto user username login account
+    contact author committer owner admin maintainer address addr emailaddress emails mailto id uid
+    name value key param href url q query subject responsible
+    """.split()
+)
 
 # RFC 2606, section 3: example.com, example.net, example.org.
 RESERVED = np.concatenate([word_hashes([b"example"]), word_hashes([b"com", b"net", b"org"])])
@@ -112,10 +136,25 @@ def _kind(data, at, classes):
 
 
 @helper
+def _hidden_width(data, at, stop):
+    """Bytes of a character at `at` that is not seen; 0: it is another, or nothing goes on."""
+    if beside(data, at, stop) != HIDDEN:
+        return 0
+    width = width_of(data[at])
+    after = data[at + width] if at + width < stop else SPACE
+    return width if is_alnum(after) or after == DOT else 0
+
+
+@helper
 def _wide_label_stop(data, at, stop, classes):
-    """Where a run of letters of one kind of script, digits, marks and hyphens stops."""
+    """Where a run of letters of one kind of script, digits, marks and hyphens stops, and of what is
+    not seen between them.
+    """
     script = NEUTRAL
     while at < stop:
+        if data[at] >= 0x80 and _hidden_width(data, at, stop) > 0:
+            at += width_of(data[at])
+            continue
         if data[at] != HYPHEN:
             kind = _kind(data, at, classes)
             if kind == NONE or (kind != NEUTRAL and script != NEUTRAL and kind != script):
@@ -124,6 +163,17 @@ def _wide_label_stop(data, at, stop, classes):
                 script = kind
         at += width_of(data[at])
     return at
+
+
+@helper
+def _is_word(byte):
+    """Whether a byte is of a letter or a digit, or beyond ASCII."""
+    return is_alnum(byte) or byte >= 0x80
+
+
+@helper
+def _is_inner(byte):
+    return byte == 0x5F or byte == 0x2B or byte == HYPHEN
 
 
 @helper
@@ -140,11 +190,21 @@ def _sign(data, wall, back, start, at):
         or (byte == DOT and data[start] != DOT)
     ):
         return True
-    quote = start - back == 3 and byte == 0xE2 and data[back + 1] == 0x80 and data[back + 2] == 0x99
-    if not (byte == 0x26 or byte == 0x27 or byte == 0x7E or quote):
+    if back == wall or start == at:
         return False
-    joined = back > wall and (is_alnum(data[back - 1]) or data[back - 1] >= 0x80)
-    return joined and start < at and (is_alnum(data[start]) or data[start] >= 0x80)
+    if byte == DOT:
+        return start + 1 < at and _is_word(data[back - 1]) and _is_word(data[start + 1])
+    if byte == EQUALS or byte == 0x24:  # ids of messages: `Xa_=DxR`, `8$-x`
+        left = _is_word(data[back - 1]) or _is_inner(data[back - 1])
+        return left and (_is_word(data[start]) or _is_inner(data[start]))
+    if byte < 0x80:
+        joint = JOINTS[byte]
+    elif start - back == 3 and byte == 0xEF and data[back + 1] == 0xBC:
+        joint = WIDE_JOINTS[data[back + 2]]
+    else:
+        quote = byte == 0xE2 and data[back + 1] == 0x80 and data[back + 2] == 0x99
+        joint = quote or beside(data, back, start) == HIDDEN
+    return joint and _is_word(data[back - 1]) and _is_word(data[start])
 
 
 @helper
@@ -173,6 +233,54 @@ def _local_start(data, wall, at, stop, classes):
 
 
 @helper
+def _is_key(data, first, last):
+    """Whether an address may be the value of what stands at data[first:last]."""
+    start = last
+    while start > first and is_letter(data[start - 1]):
+        start -= 1
+    if last - start >= 4 and known(hash_of(data, last - 4, last), MAIL):
+        return True
+    return first == last or known(hash_of(data, start, last), KEYS)
+
+
+@helper
+def _is_host(data, first, last, domains):
+    """Whether a host's name stands at data[first:last]."""
+    start = last
+    while start > first and data[start - 1] != DOT:
+        start -= 1
+    return start > first and known(hash_of(data, start, last), domains)
+
+
+@helper
+def _value_start(data, wall, start, at, domains):
+    """Where the address at data[start:at] starts behind keys, paths and digits before a `/`."""
+    lead = data[start - 1] if start > wall else SPACE
+    query = lead == 0x3F or lead == AMPERSAND
+    path = lead == SLASH
+    seen = False
+    for here in range(start, at):
+        query = query or (seen and data[here] == AMPERSAND)
+        seen = seen or data[here] == EQUALS
+    begin = start
+    part = start
+    digits = True
+    for here in range(start, at):
+        byte = data[here]
+        if byte == EQUALS:
+            if query or _is_key(data, part, here):
+                begin = here + 1
+            part = here + 1
+        elif byte == SLASH:
+            path = path or _is_host(data, part, here, domains)
+            if path or digits:
+                begin = here + 1
+            part = here + 1
+        digits = here < part or (digits and is_digit(byte))
+    return begin
+
+
+@helper
 def _dash(data, label, last):
     """Where the first of two hyphens stands in a label, that of `xn--` aside; `last`: nowhere."""
     first = label + 1
@@ -185,18 +293,40 @@ def _dash(data, label, last):
 
 
 @helper
-def address(data, wall, at, stop, known_domains, classes, every):
-    """The e-mail address round the `@` at `at`, by gristmill's rules: (start, stop); stop 0: there
-    is none. `every`: also one that is nobody's.
+def _name_of(data, start, stop):
+    """`hash_of` a label without what is not seen."""
+    value = BASIS
+    at = start
+    while at < stop:
+        byte = data[at]
+        if byte >= 0x80 and beside(data, at, stop) == HIDDEN:
+            at += width_of(byte)
+            continue
+        if byte >= 0x41 and byte <= 0x5A:
+            byte |= np.uint8(0x20)
+        value = (value ^ np.uint64(byte)) * PRIME
+        at += 1
+    return value
+
+
+@helper
+def _dot_width(data, at, stop):
+    """Bytes of the dot at `at`, in full width too; 0: there is none."""
+    if at >= stop:
+        return 0
+    if data[at] == DOT:
+        return 1
+    wide = at + 3 < stop and data[at] == 0xEF and data[at + 1] == 0xBC and data[at + 2] == 0x8E
+    return 3 if wide else 0
+
+
+@helper
+def domain(data, at, stop, known_domains, classes):
+    """The domain that starts at `at`: (where it stops, 0: there is none; whether it is
+    somebody's).
     """
-    nothing = np.int64(0)
-    start = _local_start(data, wall, at, stop, classes)
-    while start < at and (data[start] == DOT or data[start] == HYPHEN or data[start] == 0x25):
-        start += 1
-    if start == at or data[at - 1] == DOT:
-        return start, nothing
-    end = nothing
-    label = at + 1
+    end = np.int64(0)
+    label = at
     labels = 0
     before = np.uint64(0)
     ours = True
@@ -208,22 +338,68 @@ def address(data, wall, at, stop, known_domains, classes, every):
         if last == label or data[label] == HYPHEN or last - label > 63:
             break
         labels += 1
-        value = hash_of(data, label, last)
         top = _dash(data, label, last)  # `me@example.org--and more`: a dash ends it as well
-        name = value if top == last else hash_of(data, label, top)
+        name = _name_of(data, label, top)
+        if labels > 1 and not known(name, known_domains.top):
+            # `pat@example.org`, what is not seen, and a word
+            for here in range(label, top):
+                if data[here] >= 0x80 and beside(data, here, top) == HIDDEN:
+                    name = hash_of(data, label, here)
+                    top = here
+                    break
         letter = is_letter(data[label]) or data[label] >= 0x80
         if top - label >= SHORT and top - label <= LONG and letter:
             if labels > 1 and known(name, known_domains.top):
                 end = top
                 ours = not (
                     known(before, known_domains.examples[:1])
-                    and top - label == 3
                     and known(name, known_domains.examples[1:])
                 )
-        before = value
-        if last < after or after >= stop or data[after] != DOT:
+        before = _name_of(data, label, last)
+        width = _dot_width(data, after, stop)
+        if last < after or width == 0:
+            return end, ours
+        label = after + width
+    return end, ours
+
+
+@helper
+def _host_stop(data, wall, at, stop, every):
+    """Where a host's address in brackets stops that starts at `at`; 0: there is none, or it is
+    nobody's.
+    """
+    first = at + 1
+    if (
+        first + 5 < stop
+        and data[first + 4] == COLON
+        and known(hash_of(data, first, first + 4), IPV6)
+    ):
+        first += 5
+    end = np.int64(0)
+    if first < stop and is_digit(data[first]):
+        end = ipv4_stop(data, wall, first, stop, every) if first == at + 1 else end
+        end = end if end > 0 else ipv6_stop(data, wall, first, stop, every)
+    return end + 1 if end > 0 and end < stop and data[end] == 0x5D else np.int64(0)
+
+
+@helper
+def address(data, wall, at, stop, known_domains, classes, every):
+    """The e-mail address round the `@` at `at`, by gristmill's rules: (start, stop); stop 0: there
+    is none. `every`: also one that is nobody's.
+    """
+    nothing = np.int64(0)
+    start = _local_start(data, wall, at, stop, classes)
+    for here in range(start, at):
+        if data[here] == SLASH or data[here] == EQUALS:
+            start = _value_start(data, wall, start, at, known_domains.top)
             break
-        label = after + 1
+    while start < at and (data[start] == DOT or data[start] == HYPHEN or data[start] == 0x25):
+        start += 1
+    if start == at or data[at - 1] == DOT:
+        return start, nothing
+    if at + 1 < stop and data[at + 1] == 0x5B:
+        return start, _host_stop(data, wall, at + 1, stop, every)
+    end, ours = domain(data, at + 1, stop, known_domains, classes)
     if every or end == 0:
         return start, end
     return start, end if ours and not _is_service(data, wall, start, at, end, stop) else nothing

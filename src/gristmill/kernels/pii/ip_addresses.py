@@ -11,8 +11,9 @@ ipv4    four octets without leading zeros, public: IANA's IPv4 and IPv6 Special-
         or `ffff:`, with a prefix length or a port, in a log's ` - -`, or behind a word of
         ADDRESSED, no word of NUMBERED nearer. Others are one unless a word of NUMBERED stands right
         before (`V8 65.0.11.9`), or a suffix follows: `+` or `~` and a letter (`65.9.1.2+dfsg`)
+        Where an IPv6 address carries it (`::ffff:1.2.3.4`), the whole is one
 ipv6    as in RFC 4291, section 2.2; of 2000::/3, which is all that IANA has given out, what is
-        public. Not a year and `::`
+        public, with its zone (`%eth0`). Not a year and `::`
 
 What is read before an address is of its line, four words and 48 bytes at most, and stops at signs
 that placeholders start and stop with, so that nothing else is read once a text is redacted.
@@ -264,6 +265,55 @@ def ipv4_stop(data, wall, at, stop, every):
 
 
 @helper
+def carrier_start(data, wall, at):
+    """Where the IPv6 address starts whose last part is the IPv4 address at `at`; `at`: there is
+    none.
+    """
+    if at - 2 < wall or data[at - 1] != COLON:
+        return at
+    start = at - 1
+    while (
+        start > wall and at - start < 40 and (is_hex(data[start - 1]) or data[start - 1] == COLON)
+    ):
+        start -= 1
+    if start > wall and (
+        is_alnum(data[start - 1]) or data[start - 1] == COLON or data[start - 1] == 0x5F
+    ):
+        return at
+    if data[start] == COLON and data[start + 1] != COLON:
+        return at
+    groups = 0
+    doubles = 0
+    size = 0
+    for here in range(start, at):
+        if data[here] != COLON:
+            size += 1
+            if size > 4:
+                return at
+        elif here > start:
+            doubles += data[here - 1] == COLON
+            groups += size > 0
+            size = 0
+    whole = groups == 6 if doubles == 0 else doubles == 1 and groups < 6
+    return start if whole else at
+
+
+@helper
+def _zone_stop(data, end, stop):
+    """Where the zone of an IPv6 address that stops at `end` stops (RFC 4007); `end`: it has none.
+    Two hexadecimal digits behind a `%` are a byte of an URL.
+    """
+    if end + 1 >= stop or data[end] != 0x25 or not is_letter(data[end + 1]):
+        return end
+    if end + 2 < stop and is_hex(data[end + 1]) and is_hex(data[end + 2]):
+        return end
+    last = end + 1
+    while last < stop and last - end <= 15 and is_alnum(data[last]):
+        last += 1
+    return end if joined_after(data, last, stop) else last
+
+
+@helper
 def _label_before(data, wall, at):
     """Whether a word that is no group of an address stands right before `at`, as in
     `IPv6:2001:...`.
@@ -330,7 +380,7 @@ def ipv6_stop(data, wall, at, stop, every):
     if end + 1 < stop and data[end] == COLON and data[end + 1] > SPACE:
         return np.int64(0)
     if every:
-        return end
+        return _zone_stop(data, end, stop)
     year = first < 0x2100 and first & 0xF < 10 and (first >> 4) & 0xF < 10
     if (
         double and groups == 1 and year and not (end < stop and data[end] == 0x2F)
@@ -342,4 +392,4 @@ def ipv6_stop(data, wall, at, stop, every):
         return np.int64(0)
     if first == 0x2001 and (second < 0x200 or second == 0xDB8):  # protocols; documentation
         return np.int64(0)
-    return np.int64(0) if first == 0x3FFF and second < 0x1000 else end
+    return np.int64(0) if first == 0x3FFF and second < 0x1000 else _zone_stop(data, end, stop)

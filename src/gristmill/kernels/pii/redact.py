@@ -29,9 +29,10 @@ from gristmill.kernels.pii.email_addresses import (
     KnownDomains,
     address,
     datatrove_address,
+    domain,
     octet_stop,
 )
-from gristmill.kernels.pii.ip_addresses import ipv4_stop, ipv6_stop, public_v4
+from gristmill.kernels.pii.ip_addresses import carrier_start, ipv4_stop, ipv6_stop, public_v4
 from gristmill.kernels.pii.numbers import (
     CARD,
     COLON,
@@ -77,6 +78,14 @@ class _Addresses(NamedTuple):
 
 
 @helper
+def _is_year(data, at):
+    """Whether digits at `at` start as a year does: 19 or 20."""
+    return (data[at] == 0x31 and data[at + 1] == 0x39) or (
+        data[at] == 0x32 and data[at + 1] == ZERO
+    )
+
+
+@helper
 def _number(data, wall, at, stop, wanted, layouts):
     """What starts with the run of digits at `at`: (its kind, -1: nothing; start; stop)."""
     run = 1
@@ -98,7 +107,7 @@ def _number(data, wall, at, stop, wanted, layouts):
         if run <= 3 and after == DOT and wanted & (1 << IP) and not joined_before(data, wall, at):
             end = ipv4_stop(data, wall, at, stop, wanted & (1 << EVERY) != 0)
             if end > 0:
-                return IP, at, end
+                return IP, carrier_start(data, wall, at), end
         if (
             run == 3
             and after == HYPHEN
@@ -108,7 +117,11 @@ def _number(data, wall, at, stop, wanted, layouts):
             end = ssn_stop(data, at, stop)
             if end > 0:
                 return SSN, at, end
-        if wanted & (1 << CARD) and (run >= 12 or (run == 4 and after in (SPACE, HYPHEN))):
+        # Behind years a dot and what is beyond ASCII are common; no issuer has them.
+        grouped = run == 4 and (
+            after in (SPACE, HYPHEN) or ((after == DOT or after >= 0x80) and not _is_year(data, at))
+        )
+        if wanted & (1 << CARD) and (run >= 12 or grouped):
             if not joined_before(data, wall, at):
                 end = card_stop(data, wall, at, run, stop)
                 if end > 0:
@@ -179,6 +192,12 @@ def _find_addresses(data, begin, stop, every, domains, classes, tail, found):
             sign = at + count_trailing_zeros(signs)
             signs &= signs - ONE
             if sign < wall:
+                continue
+            if sign == wall and count > 0 and every != AS_DATATROVE:
+                end, _ = domain(data, sign + 1, stop, domains, classes)
+                if end > 0:  # `pat@host@host`
+                    found.stops[count - 1] = end
+                    wall = end
                 continue
             if every == AS_DATATROVE:
                 start, end = datatrove_address(data, begin, wall, sign, stop, classes)
