@@ -11,8 +11,6 @@ import sysconfig
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,26 +21,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill import RecipeError, run, schema, verify
+from gristmill import RecipeError, run, verify
 from gristmill.columns import utf8_buffers
 from gristmill.filters.api.step import Input
 from gristmill.filters.pii import names, phone_numbers
-from gristmill.filters.pii.private import LISTS, SUFFIXES, Private
+from gristmill.filters.pii.private import LISTS, Private
 from gristmill.kernels.pii.redact import KINDS as KIND_NAMES
 from tests.support import strategies
 from tests.support.corpora import article, jsonl
 from tests.support.pii import PIECES, THEIR_IP, THEIR_MAIL, is_global
-
-SNAPSHOT = Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot"
-INPUTS = {SUFFIXES: Input("suffixes", str(SNAPSHOT), "")}
-KINDS = {
-    "EMAIL_ADDRESS": "email",
-    "PHONE_NUMBER": "phone",
-    "US_SSN": "ssn",
-    "IP_ADDRESS": "ip",
-    "CREDIT_CARD": "card",
-    "IBAN_CODE": "iban",
-}
+from tests.support.redaction import INPUTS, KINDS, labelled, ready, redact
 
 
 def spans_of(texts: list[str]) -> list[tuple[str, str, str]]:
@@ -55,30 +43,6 @@ def spans_of(texts: list[str]) -> list[tuple[str, str, str]]:
         (KIND_NAMES[kind], raw[max(0, a - 20) : a].decode("utf-8", "ignore"), raw[a:b].decode())
         for kind, a, b in columns
     ]
-
-
-@cache
-def ready(table: str, inputs: str):
-    step = msgspec.convert(json.loads(table), Private)
-    return step, step.load({key: Input(**value) for key, value in json.loads(inputs).items()})
-
-
-def redact(
-    texts: list[str], inputs: dict[str, Input] = INPUTS, **table
-) -> tuple[list[str], list[dict[str, int]]]:
-    batch = pa.RecordBatch.from_pylist(
-        [{"document": row, "text": text} for row, text in enumerate(["", *texts])], schema.DOCUMENTS
-    ).slice(1)
-    step, measure = ready(
-        json.dumps(table), json.dumps({key: value._asdict() for key, value in inputs.items()})
-    )
-    found = measure(batch)
-    assert found.text.type == pa.string()
-    assert found.text.null_count == 0
-    assert all(column.type == pa.int64() for column in found.measures.values())
-    assert step.decide(found.measures).reason.null_count == len(texts)
-    counts = pa.RecordBatch.from_pydict(found.measures).to_pylist()
-    return found.text.to_pylist(), counts
 
 
 TEXT = (
@@ -378,18 +342,6 @@ def test_a_whole_run(tmp_path: Path) -> None:
 
 
 # --- labelled sets ---
-
-
-def labelled(data: Path, name: str) -> tuple[list[str], list[list[tuple[str, int, int]]]]:
-    rows = json.loads((data / "F_pii" / name).read_text("utf-8"))
-    spans = [
-        [
-            (span["entity_type"], span["start_position"], span["end_position"])
-            for span in row["spans"]
-        ]
-        for row in rows
-    ]
-    return [row["full_text"] for row in rows], spans
 
 
 def test_recall_and_precision_on_the_labelled_set(data: Path) -> None:

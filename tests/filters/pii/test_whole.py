@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.filters.pii.test_private import KINDS, labelled, redact
+from tests.support.redaction import KINDS, labelled, redact
 
 HIDDEN = ("\u00ad", "\u200b", "\u200c", "\u2060", "\ufeff")
 BLANKS = ("\u00a0", "\u2009", "\u202f")
