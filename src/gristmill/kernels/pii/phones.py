@@ -390,8 +390,7 @@ def candidates(offsets: np.ndarray, data: np.ndarray, spans: PiiSpans, asked: in
     most = (int(offsets[-1]) - int(offsets[0])) // 2 + 1  # a digit and what is before the next
     found = Candidates(
         np.empty(len(offsets), np.int64),
-        *(np.empty(most, np.int32) for _ in range(4)),
-        np.empty(most, np.int8),
+        *(np.empty(most, kind) for kind in (*[np.int32] * 4, np.int8)),
     )
     _candidates(offsets, data, spans, asked, np.zeros(64, np.uint8), found)
     count = int(found.offsets[-1])
