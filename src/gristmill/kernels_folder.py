@@ -33,7 +33,7 @@ def is_ready(names: Iterable[str]) -> bool:
     It costs 10 ms where the keys of the modules and what they are made of cost 200; if another
     processor uses the folder, kernels are compiled later, in the process that asks for them.
     """
-    return _ready_file(names).exists()
+    return os.path.exists(_ready_file(names))  # false for a folder that may not be read
 
 
 def note_ready(names: Iterable[str]) -> None:
