@@ -8,9 +8,12 @@ import random
 import re
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from gristmill.source import flawless, warc, warc_rows
+from gristmill.source.record_window import Window
 from gristmill.source.rows import Fields
 from tests.support.corpora import record
 from tests.support.shards import Reading, read
@@ -164,3 +167,40 @@ def test_fuzz_every_head_has_a_row_and_every_right_record_is_read() -> None:
         # A length that is wrong by the line ends behind a text cannot be told from a right one.
         texts = {text.rstrip("\r\n") for text in told.texts}
         assert set(right) <= texts <= every, plain
+
+
+def test_heads_are_counted_in_the_bytes_whatever_is_read_of_them() -> None:
+    assert "heads_without_row" not in read(b"".join(RECORDS)).counts["decoding"]
+    half = QUOTED[: QUOTED.index(b"\r\n\r\n")]  # a head without its end: no record
+    quoting = record(b"See:\r\n" + half + b"\r\nso it goes.", "http://pages.example/q", 7)
+    for pack in (bytes, *PACK.values()):
+        told = read(pack(b"".join([*RECORDS, quoting, *RECORDS])))
+        assert len(told.texts) == 13
+        assert told.counts["decoding"] == {"heads_without_row": 1}
+
+
+def test_a_head_in_two_pieces_is_counted_once() -> None:
+    data = b"".join(RECORDS[:3])
+    lines = [match.start() for match in re.finditer(rb"WARC/1\.0\r\n", data)]
+    for size in (1, 2, 7, 31, 32, 33, 64, 1000):
+        pieces = [data[at : at + size] for at in range(0, len(data), size)]
+        window = Window(iter(pieces), warc.FRAMING)
+        while window.more():
+            pass
+        assert window.heads == len(lines), size
+        assert [window.heads_before(at + 1) for at in lines] == [1, 2, 3]
+        assert window.heads_before(lines[1]) == 1
+
+
+def test_a_record_that_no_reader_reports_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    add = warc_rows.add
+
+    def lose(head: warc_rows.WarcRecord, *given: Any) -> None:
+        if head.url != "http://pages.example/4":
+            add(head, *given)
+
+    monkeypatch.setattr(warc_rows, "add", lose)
+    monkeypatch.setattr(flawless.FlawlessRecords, "read", lambda *_: False)
+    told = read(b"".join(RECORDS), kind="wet")
+    assert told.texts == [*TEXTS[:4], TEXTS[5]]
+    assert told.counts["decoding"] == {"heads_without_row": 1}

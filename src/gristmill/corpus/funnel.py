@@ -9,7 +9,11 @@ from typing import Any
 from gristmill.errors import printable
 
 # What is said of documents by what was unusual in decoding them.
-DECODING = {"against_label": "decoded against their label", "replaced": "with bytes not in UTF-8"}
+DECODING = {
+    "against_label": "decoded against their label",
+    "heads_without_row": "heads of records without a row",
+    "replaced": "with bytes not in UTF-8",
+}
 LANGUAGES = 5  # without parameters, that a line names
 
 

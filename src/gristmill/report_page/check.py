@@ -18,6 +18,7 @@ from gristmill.errors import NOT_ABSENT
 from gristmill.report_page import figures
 from gristmill.report_page.check_tokens import LEAST, Found, left_alike, of_statistics, of_tokens
 from gristmill.report_page.tables import CorpusTables
+from gristmill.source.record_window import WITHOUT_ROW
 
 MUCH = 0.9  # of the documents that reach a step
 KEPT_LEAST = 0.01
@@ -127,8 +128,17 @@ def _judges(name: str) -> bool:
 
 
 def _decoding(tables: CorpusTables) -> Found:
-    """Pages that were decoded against their label."""
+    """Heads of records without a row, and pages that were decoded against their label."""
     funnel = tables.manifest.funnel
+    if lost := funnel.get("decoding", {}).get(WITHOUT_ROW, 0):
+        return [
+            (
+                f"{lost:,} heads of records in archives have no row",
+                "none",
+                "records may be lost, or texts quote heads in part; raw_shards say in which files",
+                f"gristmill status {tables.root}",
+            )
+        ]
     if funnel.get("documents", 0) < LEAST:
         return None
     count = funnel.get("decoding", {}).get("against_label", 0)

@@ -55,7 +55,7 @@ class FlawlessRecords:
         if ill.any():
             count = int(ill.argmax())
             stop = int(records[count, framing.BEGIN])
-        if count and len(warc.INNER.findall(window.data, window.at, stop)) > count:
+        if count and window.heads_before(stop) > count:
             count, stop = self._without_heads(window.data, records[:count], stop)
         if not count:
             return False

@@ -1,7 +1,11 @@
 """The decoded bytes of an archive, in stretches without damage, and the search for the starts of
 records.
+
+The heads of records are counted as the bytes come, whatever is then read of them: a head that took
+no row shows in the funnel.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
@@ -11,7 +15,8 @@ import pyarrow as pa
 from gristmill.source.rows import RowCollector
 from gristmill.store.codecs import Damage
 
-MOST_STARTS = 1 << 14  # of members that are behind, and not forgotten
+MOST_STARTS = 1 << 14  # of members and heads that are behind, and not forgotten
+WITHOUT_ROW = "heads_without_row"  # the count of such heads
 
 
 class Framing(NamedTuple):
@@ -25,6 +30,9 @@ class Framing(NamedTuple):
     surely: Callable[[bytes, int], bool]
     # Bytes of a record's first line, with the line end before it and what `surely` looks at.
     overlap: int
+    # The first line of a head, with what must follow it within `overlap` bytes; null: heads are not
+    # counted.
+    first_line: re.Pattern[bytes] | None = None
 
 
 class Window:
@@ -51,6 +59,9 @@ class Window:
         self.offset = 0  # of data[0] in the decoded shard
         self.damage: Damage | None = None  # what follows the data; None: the end, or not known yet
         self.ended = False  # no bytes follow the data: damage, or the end of the shard
+        self.heads = 0  # first lines of records in all bytes that came
+        self._places: list[int] = []  # where those of them begin that are not behind, from 0 on
+        self._end = b""  # the last bytes that came
 
     def _next(self) -> bytes | None:
         """The next piece; None: the stretch has ended."""
@@ -61,8 +72,34 @@ class Window:
             self.damage = piece if piece is not None else self.damage
             self.ended = True
             return None
+        self._count_heads(piece)
         self.taken += len(piece)
         return piece
+
+    def _count_heads(self, piece: bytes) -> None:
+        """Note the first lines of records in the bytes that come; one may be in two pieces."""
+        first_line, overlap, end = self._framing.first_line, self._framing.overlap, self._end
+        if first_line is None:
+            return
+        before = self.taken - self._before
+        known = {line.start() for line in first_line.finditer(end)}
+        new = [
+            line.start() - len(end)
+            for line in first_line.finditer(end + piece[:overlap])
+            if line.start() < len(end) and line.start() not in known
+        ]
+        new += [line.start() for line in first_line.finditer(piece)]
+        self._places += [before + place for place in new]
+        self.heads += len(new)
+        self._end = (end + piece)[-overlap:] if len(piece) < overlap else piece[-overlap:]
+
+    def heads_before(self, stop: int) -> int:
+        """Count the first lines of records from the next byte to consume to below `stop`."""
+        first = bisect_left(self._places, self.offset + self.at)
+        if first > MOST_STARTS:  # they are behind
+            del self._places[:first]
+            first = 0
+        return bisect_left(self._places, self.offset + stop) - first
 
     def members(self, begin: int, end: int) -> list[int]:
         """The places in data, from `begin` to below `end`, at which a member of the packed file
@@ -193,7 +230,8 @@ def read_stretches(
     """
     stream = iter(pieces)
     member_starts = getattr(pieces, "member_starts", None)
-    before = 0
+    before = heads = 0
+    first_row = rows.row
     while True:
         window = Window(stream, framing, member_starts, before)
         complete = True
@@ -202,6 +240,7 @@ def read_stretches(
             if rows.ready and (batch := rows.take()) is not None:
                 yield batch
                 del batch
+        heads += window.heads
         if rows.full:
             break
         # A record that damage cuts off and the damage itself are one loss, and take one row.
@@ -212,5 +251,7 @@ def read_stretches(
         before = window.taken
         if window.damage is None:
             break
+    if not rows.full and heads > rows.row - first_row:
+        rows.decoding[WITHOUT_ROW] = heads - (rows.row - first_row)
     if (batch := rows.take()) is not None:
         yield batch

@@ -144,7 +144,7 @@ def _surely(data: bytes, at: int) -> bool:
     return _SURE.match(data, at) is not None
 
 
-FRAMING = Framing(_find, _starts, _surely, 32)
+FRAMING = Framing(_find, _starts, _surely, 32, INNER)
 
 
 def kind_of(head: bytes) -> str:
