@@ -24,7 +24,9 @@ class Segments(NamedTuple):
     # (n,) bool: the token behind it in the corpus is of the same document: the label of its last
     # column, where that is the row's last
     continues: np.ndarray
-    offsets: np.ndarray  # (n,) int64 tokens of the document before its first token here
+    # (n,) int64 tokens of the document before its first column here; one less where that is the
+    # token before a window (packing "concat" with `begin`)
+    offsets: np.ndarray
 
 
 class Batch(NamedTuple):

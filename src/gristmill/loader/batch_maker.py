@@ -172,13 +172,31 @@ class BatchMaker:
         segment = order.segment
         sources, runs = order.runs(windows)
         used = np.bincount(runs.rows, runs.lengths, len(windows)).astype(np.int64)
-        padding = segment.sequence_length - used
-        tokens = np.empty((len(windows), segment.sequence_length + 1), order.reader.dtype)
+        length = segment.text_positions
+        padding = length - used
+        tokens = np.empty((len(windows), length + 1), order.reader.dtype)
         if padding.any():
             tokens[padding > 0] = segment.end_of_text
         order.reader.gather(order.labels(sources, runs), tokens)
-        segments = order.reader.segments(runs)
-        return Batch(tokens, segments, sources, windows, padding)
+        batch = Batch(tokens, order.reader.segments(runs), sources, windows, padding)
+        begin = segment.packing.get("begin")
+        return batch if begin is None else _with_begin(batch, begin)
+
+
+def _with_begin(batch: Batch, begin: int) -> Batch:
+    """The batch with a token before each row, which is of the row's first segment."""
+    tokens, segments = batch.tokens, batch.segments
+    longer = np.empty((len(tokens), tokens.shape[1] + 1), tokens.dtype)
+    longer[:, 0], longer[:, 1:] = begin, tokens
+    first = segments.starts == 0
+    return batch._replace(
+        tokens=longer,
+        segments=segments._replace(
+            starts=segments.starts + ~first,
+            lengths=segments.lengths + first,
+            offsets=segments.offsets - first,
+        ),
+    )
 
 
 def _cut(whole: Batch, rows: int) -> list[Batch]:

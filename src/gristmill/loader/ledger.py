@@ -70,6 +70,7 @@ class Ledger:
         _, runs = order.runs(windows)
         sources, epochs, places = order.place(windows)
         found = order.reader.segments(runs)
+        before = segment.sequence_length - segment.text_positions
         rows = [
             {
                 "window": int(window),
@@ -88,7 +89,7 @@ class Ledger:
             rows[row]["documents"].append(
                 {
                     "document": document_name(document),
-                    "first_column": start,
+                    "first_column": start + before,
                     "tokens": length,
                     "from_its_start": begins,
                 }

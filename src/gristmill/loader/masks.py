@@ -113,6 +113,8 @@ def position_ids(batch: "Batch", *, restart: bool = True) -> np.ndarray:
     firsts = np.zeros(len(rows), np.int64) if restart else np.ascontiguousarray(offsets)
     out = np.empty(shape, np.int32)
     kernels.count(rows, starts, lengths, firsts, out)
+    if not restart:
+        np.maximum(out, 0, out=out)  # -1: the token before a window that begins with a document
     padded = np.flatnonzero(batch.padding)
     if len(padded):
         sizes = batch.padding[padded]
@@ -188,8 +190,9 @@ def bytes_of_labels(
     sizes = np.asarray(table[batch.targets] * mask)
     if leads is not None and leads.any():
         segments = batch.segments
-        here = (segments.offsets == 0) & (segments.documents >= 0)
-        rows, places = segments.rows[here], segments.starts[here] - 1 + begins
+        here = (segments.offsets <= 0) & (segments.documents >= 0)
+        places = segments.starts[here] - 1 + begins - segments.offsets[here]
+        rows = segments.rows[here]
         inside = (places >= 0) & (segments.lengths[here] > begins)
         rows, places = rows[inside], places[inside]
         sizes[rows, places] -= (leads[batch.targets[rows, places]] & mask[rows, places]).astype(

@@ -124,7 +124,7 @@ class SegmentOrder:
 
         It is the token behind the row's last run, or the source's first where there is none.
         """
-        length = self.segment.sequence_length
+        length = self.segment.text_positions
         last = np.flatnonzero(np.append(runs.rows[1:] != runs.rows[:-1], True))
         full = last[runs.columns[last] + runs.lengths[last] == length]
         of = sources[runs.rows[full]]

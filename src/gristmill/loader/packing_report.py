@@ -16,7 +16,7 @@ from gristmill.errors import RecipeError
 from gristmill.loader.packing import AlignedWindows, BestFitWindows
 from gristmill.loader.packing_pieces import document_lengths
 from gristmill.loader.parameters import whole_number
-from gristmill.loader.window_kinds import Packing, packing_of, windows_of
+from gristmill.loader.window_kinds import Packing, packing_of, text_positions, windows_of
 
 
 class PackedCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +94,9 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     """The report for people."""
     packing = dict(result["packing"])
     kind = packing.pop("kind")
-    options = ", ".join(f"{name} = {value}" for name, value in packing.items() if value)
+    options = ", ".join(
+        f"{name} = {value}" for name, value in packing.items() if value not in (None, False)
+    )
     head = f"{kind}{f' ({options})' if options else ''}, windows of {result['sequence_length']:,}"
     columns = ("windows", 12), ("tokens", 15), ("used", 8), ("padding", 8), ("cut", 8)
     names = "".join(f" {name:>{width}}" for name, width in (*columns, ("discarded", 10)))
@@ -132,6 +134,7 @@ def _counts(
         windows = windows_of(
             corpus, source, split, seed=seed, sequence_length=length, packing=packing
         )
+        length = text_positions(length, packing)
     except RecipeError:
         if stream.tokens >= length:
             raise

@@ -18,7 +18,7 @@ from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.loader.mixture import MOST_SLOTS, Mixture, slots_of, weights_of
 from gristmill.loader.parameters import MOST_STEP_TOKENS, MOST_WINDOWS, whole_number
-from gristmill.loader.window_kinds import packing_of, windows_of
+from gristmill.loader.window_kinds import packing_of, text_positions, windows_of
 
 MOST_TOKENS = 1 << 60  # of a source
 LONGEST_NAME = 255  # of a source: it is the name of a folder
@@ -89,6 +89,11 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     end_of_text_side: str
     labels: str
     sources: list[PlanSource]
+
+    @property
+    def text_positions(self) -> int:
+        """How many positions of a window are tokens of the corpus."""
+        return text_positions(self.sequence_length, self.packing)
 
     @property
     def mixture(self) -> Mixture:
