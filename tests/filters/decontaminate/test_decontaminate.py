@@ -191,7 +191,7 @@ def test_fields_within_fields_lists_numbers_and_nulls(step: Callable[..., Decont
 
 
 BAD = {
-    "empty": (b"", {"fields": None}, "'bolts': expected items, got none"),
+    "empty": (b"", {"fields": None}, "'bolts': b: expected items, got none"),
     "blank lines": (b"\n \n\t\n", {"fields": None}, "expected items, got none"),
     "items of one word": (
         b"word\nother\n" + b"7" * 1_000_000,
