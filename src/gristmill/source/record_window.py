@@ -16,7 +16,6 @@ from gristmill.source.rows import RowCollector
 from gristmill.store.codecs import Damage
 
 MOST_STARTS = 1 << 14  # of members and heads that are behind, and not forgotten
-MARK = b"WARC/"  # how first lines that are counted begin
 WITHOUT_ROW = "heads_without_row"  # the count of such heads
 
 
@@ -83,10 +82,10 @@ class Window:
         if first_line is None:
             return
         before = self.taken - self._before
-        known = set(_first_lines(first_line, end))
-        between = [at for at in _first_lines(first_line, end + piece[:overlap]) if at < len(end)]
-        new = [before - len(end) + at for at in between if at not in known]
-        new += [before + at for at in _first_lines(first_line, piece)]
+        known = {line.start() for line in first_line.finditer(end)}
+        between = [line.start() for line in first_line.finditer(end + piece[:overlap])]
+        new = [before - len(end) + at for at in between if at < len(end) and at not in known]
+        new += [before + line.start() for line in first_line.finditer(piece)]
         self._places += new
         self.heads += len(new)
         self._end = (end + piece)[-overlap:] if len(piece) < overlap else piece[-overlap:]
@@ -215,17 +214,6 @@ class Window:
                 self.at = len(self.data)
                 return "cut"
         return "whole"
-
-
-def _first_lines(first_line: re.Pattern[bytes], data: bytes) -> list[int]:
-    """Find the first lines of records. Plain searches take a third of the time of the pattern."""
-    places = []
-    at = data.find(MARK)
-    while at >= 0:
-        if first_line.match(data, at):
-            places.append(at)
-        at = data.find(MARK, at + 1)
-    return places
 
 
 def read_stretches(
