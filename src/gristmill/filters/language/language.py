@@ -24,8 +24,9 @@ measures.
 
 Models were trained on text in which most letters are small, and take English in capitals for
 Japanese or Hungarian. So where capitals outnumber small letters it is the text in lower case that
-is asked about. Letters are counted where the score is below SURE or the first BEGINNING characters
-have no small letter. With `capitals = "keep"` a text is taken as it is, as in datatrove.
+is asked about. The letters of the first HEAD characters are counted where the score is below SURE
+or the first BEGINNING characters have no small letter. With `capitals = "keep"` a text is taken as
+it is, as in datatrove.
 
 The first `characters` code points are what either sees, or with `characters = "all"` the whole
 text. A score is of the mean over what is seen: of a page of two languages the likelier one's is
@@ -62,7 +63,7 @@ class Language(Step, frozen=True, kw_only=True):
     """Keep documents in the languages or scripts asked for."""
 
     name: ClassVar[str] = "language"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     thresholds: ClassVar[frozenset[str]] = frozenset({"keep", "min_score", "min_agreeing"})
     reasons: ClassVar[Mapping[str, str]] = {
         "other": "The likeliest language or script is not in `keep`.",
