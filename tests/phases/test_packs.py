@@ -11,17 +11,20 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 
 from gristmill.errors import RecipeError
 from gristmill.network.withdraw import withdraw
 from gristmill.phases.inputs import packs
 from gristmill.phases.rounds import ShardsFailed
 from gristmill.pipeline import dry_run, run
+from gristmill.reports.consistency import check_consistency
 from gristmill.reports.explore import explore
 from gristmill.reports.size import size
 from gristmill.reports.status import status
 from gristmill.reports.verify import verify
 from gristmill.reports.why import why
+from gristmill.store import manifest as manifests
 from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support.corpora import digests, jsonl
 from tests.support.every_phase import in_process
@@ -129,6 +132,31 @@ def test_every_file_is_proven(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"Text", b"Tent"))
     with pytest.raises(Exception, match=r"raw/077.txt of raw shard 0: sha256"):
         verify(tmp_path / "out", raw=True, cache_dir=tmp_path / "cache")
+
+
+def test_a_digest_that_is_not_of_the_files_is_refused(tmp_path: Path) -> None:
+    lay_out(tmp_path)
+    go(tmp_path)
+    corpus = tmp_path / "out"
+    digest = raw_shards(corpus)[0]["sha256"]
+    plan = tmp_path / "plan.json"
+    plan.write_bytes((corpus / "plan.json").read_bytes().replace(digest.encode(), b"1" * 64))
+    events: list[dict[str, Any]] = []
+    with in_process(), pytest.raises(ShardsFailed):
+        run(
+            tmp_path / "recipe.toml",
+            out=tmp_path / "planned",
+            cache_dir=tmp_path / "cache",
+            plan_file=plan,
+            show=events.append,
+        )
+    said = [event["text"] for event in events if event["event"] == "line"]
+    assert any("do not give the sha256 1111" in line for line in said)
+    manifest = manifests.decode((corpus / "manifest.json").read_bytes())
+    shards = [replace(shard, sha256="1" * 64) for shard in manifest.raw_shards[:1]]
+    forged = replace(manifest, raw_shards=[*shards, *manifest.raw_shards[1:]])
+    wrong = check_consistency(corpus, forged, {"plan.json"})
+    assert "raw_shards.0: its sha256 is not that of its files" in wrong
 
 
 def test_the_same_bytes_from_processes_and_from_a_plan(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def checked_corpus(root: Path) -> tuple[Manifest, bytes]:
         )
     for url in (
         *_strings(manifest.recipe),
-        *(name for shard in manifest.raw_shards for name in shard.names()),
+        *(url for shard in manifest.raw_shards for url in shard.urls()),
     ):
         if is_url(url) and stored(url) != url:
             raise RecipeError(

@@ -127,7 +127,7 @@ class _Pull:
         if whole:
             files = run_state.restore(release, self._reader.read_object, self.bring, corpus.work)
             note_elsewhere(
-                corpus.root, [name for shard in manifest.raw_shards for name in shard.names()]
+                corpus.root, [url for shard in manifest.raw_shards for url in shard.urls()]
             )
         return {
             "folder": str(corpus.root),

@@ -80,9 +80,7 @@ def pull_stored(
         write_bytes(corpus.root, manifests.MANIFEST, data)
         write_bytes(corpus.root, manifests.LOCK, manifests.lock_of(data))
     if whole:
-        note_elsewhere(
-            corpus.root, [name for shard in manifest.raw_shards for name in shard.names()]
-        )
+        note_elsewhere(corpus.root, [url for shard in manifest.raw_shards for url in shard.urls()])
     return {
         "folder": str(corpus.root),
         "release": None,

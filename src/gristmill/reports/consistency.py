@@ -19,7 +19,13 @@ from gristmill.errors import RecipeError
 from gristmill.phases.output.write_manifest import FUNNEL, PLAN, RECIPE, RUN, token_format_of
 from gristmill.recipe import tables_of
 from gristmill.store import urls
-from gristmill.store.manifest import Imported, Manifest, TokenFormat, end_of_text_literal
+from gristmill.store.manifest import (
+    Imported,
+    Manifest,
+    TokenFormat,
+    end_of_text_literal,
+    pack_digest,
+)
 from gristmill.store.proof import unseal
 from gristmill.tokens.partitions import source_of
 from gristmill.tokens.tokenizer import Tokenizer
@@ -34,6 +40,11 @@ def check_consistency(root: Path, manifest: Manifest, sound: set[str]) -> list[s
     wrong = []
     wrong += _against(root, sound, FUNNEL, "funnel", manifest.funnel)
     wrong += _against(root, sound, PLAN, "raw_shards", _planned(manifest))
+    wrong += [
+        f"raw_shards.{shard.number}: its sha256 is not that of its files"
+        for shard in manifest.raw_shards
+        if shard.files and shard.sha256 not in (None, pack_digest(shard.files))
+    ]
     wrong += _against(root, sound, RECIPE, "recipe", _without_nulls(manifest.recipe))
     digests = {part.path: part.sha256 for part in manifest.parts}
     if manifest.recipe_sha256 != digests.get(RECIPE):

@@ -96,7 +96,7 @@ class PackReader:
                     yield last
                 continue
             row, counts = shard.rows, shard.counts
-            for name in ("compressed_bytes", "decompressed_bytes", "documents"):
+            for name in ("decompressed_bytes", "documents"):
                 numbers[name] += counts[name]
             codecs.add(counts["codec"])
             skipped.update(counts["records_skipped"])

@@ -39,6 +39,12 @@ def file_at(files: Sequence[PackedFile], row: int) -> str:
     return files[max(bisect_right(files, row, key=lambda file: file.row or 0) - 1, 0)].url
 
 
+def pack_digest(files: Sequence[PackedFile]) -> str:
+    """The sha256 of what `sha256sum` prints of the files, from the recipe's folder."""
+    lines = (f"{file.sha256}  {file.url}\n" for file in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
 class RawShard(msgspec.Struct, frozen=True, kw_only=True):
     """What the manifest says of one input file, or of several small ones that are packed."""
 
@@ -66,7 +72,7 @@ class RawShard(msgspec.Struct, frozen=True, kw_only=True):
         """Name the file that a row comes from."""
         return self.url if self.files is msgspec.UNSET else file_at(self.files, row)
 
-    def names(self) -> list[str]:
+    def urls(self) -> list[str]:
         """Name the files that it is made of."""
         return [self.url] if self.files is msgspec.UNSET else [file.url for file in self.files]
 

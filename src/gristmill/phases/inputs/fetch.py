@@ -18,12 +18,12 @@ import msgspec
 from gristmill.errors import SourceError, reason_of
 from gristmill.phases.inputs.fetch_on_nodes import FetchOnNodes
 from gristmill.phases.inputs.local_inputs import looks
-from gristmill.phases.inputs.packs import pack_digest, pin
+from gristmill.phases.inputs.packs import pin
 from gristmill.phases.inputs.plan import Plan, PlannedShard, Sources, absent
 from gristmill.phases.running.progress import PhaseProgress, Progress
 from gristmill.schema import shard_name
 from gristmill.store.download import Promise
-from gristmill.store.manifest import PackedFile
+from gristmill.store.manifest import PackedFile, pack_digest
 from gristmill.store.remotes import Remote
 from gristmill.store.transfer import Fetched, Transfer
 from gristmill.store.urls import is_url, shown
@@ -365,6 +365,12 @@ class Fetch:
 
     def _pack(self, shard: PlannedShard) -> Fetched:
         """Pin the files of a pack; one that was pinned before is hashed when it is processed."""
+        if shard.sha256 not in (None, pack_digest(shard.files)):  # of a plan from elsewhere
+            raise SourceError(
+                f"{shard.url}: the plan's digests of its files do not give the sha256 "
+                f"{shard.sha256}, which the plan says: take the plan again from who made it",
+                "digest",
+            )
         if shard.sha256 is not None and not self._asked.check_inputs:
             return Fetched(self._folder, shard.size or 0, shard.sha256)
         files = pin(shard.files, self._folder)

@@ -6,7 +6,6 @@ raw shards of about PACK bytes. A pack stays as it is: files that come later are
 where a file of it changes or goes away, the others are read again with it, under a new number.
 """
 
-import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -77,9 +76,3 @@ def pin(files: Sequence[PackedFile], folder: Path) -> tuple[PackedFile, ...]:
             ) from error
         pinned.append(PackedFile(url=file.url, size=size, sha256=sha256))
     return tuple(pinned)
-
-
-def pack_digest(files: Sequence[PackedFile]) -> str:
-    """The sha256 of what `sha256sum` prints of the files, from the recipe's folder."""
-    lines = (f"{file.sha256}  {file.url}\n" for file in files)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
