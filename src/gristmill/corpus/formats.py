@@ -16,7 +16,7 @@ rows.
 
 # A phase that is not named here has format "1".
 FORMAT_VERSIONS = {
-    "process": "6",
+    "process": "7",
     "corpus_filters": "1",
     "deduplicate": "5",
     "write_verdicts": "1",
