@@ -960,11 +960,11 @@ def test_too_large_is_told() -> None:
     ],
 )
 def test_hostile_text_takes_linear_time(unit: str) -> None:
-    """Twice the text takes about twice the time; a quadratic search would take four times as long,
-    and minutes.
+    """Four times the text takes about four times the time; a quadratic search would take sixteen
+    times as long, and minutes. On a busy machine either measurement may be half as long again.
     """
     times = []
-    for size in (1 << 20, 1 << 21):
+    for size in (1 << 19, 1 << 21):
         buffers = strategies.buffers([unit * (size // len(unit))])
         best = 1e9
         for _ in range(3):
@@ -975,5 +975,5 @@ def test_hostile_text_takes_linear_time(unit: str) -> None:
                 phones.candidates(*buffers, spans, asked)
             best = min(best, time.process_time() - start)
         times.append(best)
-    assert times[1] < 3 * times[0] + 0.02
+    assert times[1] < 10 * times[0] + 0.02
     assert times[1] < 3
