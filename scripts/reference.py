@@ -4,8 +4,8 @@
     python scripts/reference.py --check    fail where a page is not what the code says
 
 What a page says comes from one place in the code: of a recipe's key or a filter's parameter the
-comment of its field, of a reason and a measure the tables of the filter's class, of an option its
-help, of a Python name its docstring. Examples are in scripts/reference_examples.py.
+comment of its field, of a filter's example, its reasons and its measures the filter's class, of an
+option its help, of a Python name its docstring. scripts/reference_examples.py has other examples.
 tests/test_reference.py compares the pages.
 """
 
@@ -14,7 +14,7 @@ import re
 import sys
 from pathlib import Path
 
-from reference_examples import STEPS, TABLES
+from reference_examples import TABLES
 from reference_names import commands_page, filled, linked, python_page
 
 from gristmill.filters.api import registry
@@ -151,7 +151,7 @@ def filters_page() -> str:
             if len(kinds) > 1:
                 lines += [f"### {anchor(kind.__name__)}{variant_name(kind)}", ""]
             lines += paragraphs(kind.__doc__)
-            lines += code("toml", STEPS[kind.__name__])
+            lines += code("toml", kind.example_table())
             lines += step_tables(kind, place)
     return page(lines)
 

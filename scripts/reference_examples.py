@@ -1,4 +1,4 @@
-"""Examples on the pages of docs/reference/: one of each table of a recipe, one of each filter.
+"""Examples on docs/reference/recipe.md, one of each table; a filter has its own (`Step.example`).
 tests/test_reference.py reads them all as recipes.
 """
 
@@ -84,33 +84,3 @@ tokens = 1_000_000_000
 weights = { web = 0.2, own = 0.8 }
 """,
 }
-
-STEPS = {
-    "C4": 'use = "c4"\nmin_sentences = 3',
-    "Classifier": 'use = "classifier"\nmodel = "quality.model"\ndrop_lowest = 0.3',
-    "Decontaminate": 'use = "decontaminate"\n'
-    'benchmarks = [{ name = "gsm8k", file = "gsm8k.jsonl", fields = ["question", "answer"] }]',
-    "Ensemble": 'use = "ensemble"\nscores = ["classifier.score"]\nmin_bucket = 7',
-    "Extract": 'use = "extract"\nformat = "markdown"',
-    "LibraryExtract": 'use = "extract"\nextractor = "resiliparse"',
-    "FineWeb": 'use = "fineweb"\nmax_newlines = 0.5',
-    "Lab": 'use = "gopher"\nmin_words = 30',
-    "Quality": 'use = "gopher"\nrules = "datatrove-0.10"',
-    "Language": 'use = "language"\nkeep = ["en", "de"]\nmin_score = { en = 0.65, de = 0.5 }',
-    "Normalise": 'use = "normalise"\nurls = "drop"',
-    "Perplexity": 'use = "perplexity"\nmodel = "wiki.model"\ndrop_highest = 0.2',
-    "ListedPhrases": 'use = "phrases"\nphrases = ["all rights reserved"]\nmax_places = 2',
-    "Private": 'use = "private"\nkinds = ["email", "ip"]\nafter_dedup = true',
-    "Regex": 'use = "regex"\npattern = "(?i)click here"\nmax_matches = 3',
-    "RepeatedParagraphs": 'use = "repeated_paragraphs"\nmax_share = 0.5',
-    "Repetition": 'use = "repetition"\nmax_lines = 0.25',
-    "HashSample": 'use = "sample"\nshare = 0.1\nby = "host"',
-    "GivenScores": 'use = "scores"\nfiles = ["edu.parquet"]\nnumbers = ["edu"]\nmin = { edu = 3 }',
-    "Rights": 'use = "rights"\ndrop = ["noai"]',
-    "Simple": 'use = "simple"\nmin_words = 30',
-    "Toxicity": 'use = "toxicity"\nlists = ["bad-words.txt"]\nmax_share = 0.02',
-    "Transformers": 'use = "transformers"\nmodel = "edu-judge"\nmin_score = 3.0',
-    "Url": 'use = "url"\ndomains = ["blocked.txt"]',
-    "Withdrawn": 'use = "withdrawn"\nlist = "withdrawn.txt"',
-}
-STEPS = {name: f"[[step]]\n{text}" for name, text in STEPS.items()}

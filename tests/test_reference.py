@@ -64,8 +64,11 @@ def test_examples_are_recipes(reference: ModuleType) -> None:
         whole = text + SOURCE if name == "" else before + text
         parse(whole, name)
     given = '[[step]]\nuse = "classifier"\nmodel = "a"\n'
-    for name, text in reference.STEPS.items():
-        parse(SOURCE + (given if name == "Ensemble" else "") + text, name)
+    for step in registry.all_built_in():
+        for kind in registry.variants(step):
+            before = SOURCE + (given if step.name == "ensemble" else "")
+            recipe = parse(before + kind.example_table(), kind.__name__)
+            assert type(recipe.all_steps("web")[-1]) is kind
 
 
 def test_everything_has_a_sentence() -> None:

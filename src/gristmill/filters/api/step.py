@@ -117,6 +117,8 @@ class Step(
     # The folder of its own table (`Measured.found`), one file a raw shard; null: it has none. A
     # step of your own that names any has tables/NAME.
     table: ClassVar[str | None] = None
+    # Parameters as TOML, for docs/reference.
+    example: ClassVar[str] = ""
     # What each reason says of a document that it drops, and what each measure is: `gristmill why`
     # and docs/reference show it. NAME and N are filled in by parameters.
     reasons: ClassVar[Mapping[str, str]] = {}
@@ -135,6 +137,11 @@ class Step(
         parameters.
         """
         return cls
+
+    @classmethod
+    def example_table(cls) -> str:
+        """Return the [[step]] table of its example, as TOML."""
+        return f'[[step]]\nuse = "{cls.name}"\n{cls.example}'
 
     @property
     def corpus_rules(self) -> "Sequence[CorpusRule]":

@@ -72,6 +72,7 @@ class Extract(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "extract"
     version: ClassVar[int] = 5
     takes_pages: ClassVar[bool] = True
+    example: ClassVar[str] = 'format = "markdown"'
     reasons: ClassVar[Mapping[str, str]] = {
         "too_large": "The page has more than `max_bytes` bytes.",
         "too_deep": "Elements are in one another more than `max_depth` deep.",
@@ -195,6 +196,7 @@ class LibraryExtract(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "extract"
     version: ClassVar[int] = 2
     takes_pages: ClassVar[bool] = True
+    example: ClassVar[str] = 'extractor = "resiliparse"'
     reasons: ClassVar[Mapping[str, str]] = {
         "too_large": "The page has more than `max_bytes` bytes.",
         "too_deep": "Elements are in one another more than `max_depth` deep.",

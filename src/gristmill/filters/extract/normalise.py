@@ -46,6 +46,7 @@ class Normalise(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "normalise"
     version: ClassVar[int] = 1
+    example: ClassVar[str] = 'urls = "drop"'
     reasons: ClassVar[Mapping[str, str]] = {"empty": "No text is left."}
     measures: ClassVar[Mapping[str, str]] = {
         "characters_removed": "Characters before, less those after.",

@@ -54,6 +54,7 @@ class Rights(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "rights"
     version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset({"drop", "keep"})
+    example: ClassVar[str] = 'drop = ["noai"]'
     reasons: ClassVar[Mapping[str, str]] = {
         "robots": "The page's robots directives have one of `drop`.",
         "licence": "The licence is none of `keep`, or there is none.",

@@ -65,6 +65,7 @@ class Language(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "language"
     version: ClassVar[int] = 3
     thresholds: ClassVar[frozenset[str]] = frozenset({"keep", "min_score", "min_agreeing"})
+    example: ClassVar[str] = 'keep = ["en", "de"]\nmin_score = { en = 0.65, de = 0.5 }'
     reasons: ClassVar[Mapping[str, str]] = {
         "other": "The likeliest language or script is not in `keep`.",
         "low_score": "It is in `keep`, with a score below `min_score`.",

@@ -52,6 +52,7 @@ class ListedPhrases(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "phrases"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"max_places", "max_share"})
+    example: ClassVar[str] = 'phrases = ["all rights reserved"]\nmax_places = 2'
     reasons: ClassVar[Mapping[str, str]] = {
         "places": "Phrases are at more than `max_places` places.",
         "share": "More than `max_share` of the paragraphs have a phrase.",

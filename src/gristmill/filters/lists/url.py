@@ -63,6 +63,7 @@ class Url(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "url"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"soft_threshold", "missing"})
+    example: ClassVar[str] = 'domains = ["blocked.txt"]'
     reasons: ClassVar[Mapping[str, str]] = {
         "domain": "The registered domain is in `domains`.",
         "subdomain": "The host is in `domains`.",

@@ -32,6 +32,7 @@ class Withdrawn(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "withdrawn"
     version: ClassVar[int] = 1
+    example: ClassVar[str] = 'list = "withdrawn.txt"'
     reasons: ClassVar[Mapping[str, str]] = {"listed": "The document is in `list`."}
     measures: ClassVar[Mapping[str, str]] = {"listed": "1: the document is in `list`."}
 

@@ -52,6 +52,7 @@ class Classifier(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "classifier"
     version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_score", "max_score", "drop_lowest"))
+    example: ClassVar[str] = 'model = "quality.model"\ndrop_lowest = 0.3'
     reasons: ClassVar[Mapping[str, str]] = {
         "low_score": "The score is below `min_score`.",
         "high_score": "The score is above `max_score`.",

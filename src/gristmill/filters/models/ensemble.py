@@ -57,6 +57,7 @@ class Ensemble(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "ensemble"
     version: ClassVar[int] = 1
+    example: ClassVar[str] = 'scores = ["classifier.score"]\nmin_bucket = 7'
     reasons: ClassVar[Mapping[str, str]] = {
         "bucket": "The document is in a bucket below `min_bucket`."
     }

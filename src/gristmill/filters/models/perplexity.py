@@ -61,6 +61,7 @@ class Perplexity(Step, frozen=True, kw_only=True):
     thresholds: ClassVar[frozenset[str]] = frozenset(
         ("min_perplexity", "max_perplexity", "drop_lowest", "drop_highest")
     )
+    example: ClassVar[str] = 'model = "wiki.model"\ndrop_highest = 0.2'
     reasons: ClassVar[Mapping[str, str]] = {
         "low": "The perplexity is below `min_perplexity`: usual or repetitive text.",
         "high": "The perplexity is above `max_perplexity`: noise, or another language.",

@@ -68,6 +68,7 @@ class GivenScores(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "scores"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min", "max", "keep"))
+    example: ClassVar[str] = 'files = ["edu.parquet"]\nnumbers = ["edu"]\nmin = { edu = 3 }'
     reasons: ClassVar[Mapping[str, str]] = {
         "missing": "A column has no value for the document, and `missing` says drop.",
         "NAME_low": "The number NAME is below its entry of `min`.",

@@ -39,6 +39,7 @@ class Toxicity(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "toxicity"
     version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset(("max_words", "max_share", "max_score"))
+    example: ClassVar[str] = 'lists = ["bad-words.txt"]\nmax_share = 0.02'
     reasons: ClassVar[Mapping[str, str]] = {
         "words": "Listed words are at more than `max_words` places.",
         "share": "Listed words are more than `max_share` of the words.",

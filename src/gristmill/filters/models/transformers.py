@@ -61,6 +61,7 @@ class Transformers(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "transformers"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_score", "max_score", "keep"))
+    example: ClassVar[str] = 'model = "edu-judge"\nmin_score = 3.0'
     reasons: ClassVar[Mapping[str, str]] = {
         "low": "The score is below `min_score`.",
         "high": "The score is above `max_score`.",

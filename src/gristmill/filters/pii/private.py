@@ -93,6 +93,7 @@ class Private(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "private"
     version: ClassVar[int] = 5
     redacts: ClassVar[bool] = True
+    example: ClassVar[str] = 'kinds = ["email", "ip"]\nafter_dedup = true'
     reasons: ClassVar[Mapping[str, str]] = {"empty": "No text is left."}
     measures: ClassVar[Mapping[str, str]] = {
         "emails": "E-mail addresses that were redacted.",

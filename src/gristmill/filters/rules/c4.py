@@ -39,6 +39,7 @@ class C4(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "c4"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_sentences",))
+    example: ClassVar[str] = "min_sentences = 3"
     reasons: ClassVar[Mapping[str, str]] = {
         "lorem_ipsum": "A line has `lorem ipsum`; `lorem_ipsum` switches this off.",
         "curly_bracket": "A line has `{`, as code does; `curly_bracket` switches this off.",

@@ -42,6 +42,7 @@ class FineWeb(WordStep, frozen=True, kw_only=True):
             "max_newlines",
         )
     )
+    example: ClassVar[str] = "max_newlines = 0.5"
     reasons: ClassVar[Mapping[str, str]] = {
         "empty": "The text has blank lines only.",
         "line_punct_ratio": "Fewer lines than `min_stopped_lines` end a sentence.",

@@ -74,6 +74,7 @@ class Lab(Step, frozen=True, kw_only=True):
             "max_top_3gram",
         )
     )
+    example: ClassVar[str] = "min_words = 30"
     reasons: ClassVar[Mapping[str, str]] = {
         "length": "The words are fewer than `min_words` or more than `max_words`.",
         "word_len": "The mean length of a word is outside `min_word_length` to `max_word_length`.",
@@ -171,6 +172,7 @@ class Quality(WordStep, frozen=True, kw_only=True):
             "min_stop_words",
         )
     )
+    example: ClassVar[str] = 'rules = "datatrove-0.10"'
     reasons: ClassVar[Mapping[str, str]] = {
         "short_doc": "The words are fewer than `min_words`.",
         "long_doc": "The words are more than `max_words`.",

@@ -32,6 +32,7 @@ class Regex(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "regex"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"max_matches", "min_matches"})
+    example: ClassVar[str] = 'pattern = "(?i)click here"\nmax_matches = 3'
     reasons: ClassVar[Mapping[str, str]] = {
         "many": "The pattern matches more than `max_matches` times.",
         "few": "The pattern matches fewer than `min_matches` times.",

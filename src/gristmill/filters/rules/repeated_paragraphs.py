@@ -51,6 +51,7 @@ class RepeatedParagraphs(Step, frozen=True, kw_only=True):
     version: ClassVar[int] = 2
     thresholds: ClassVar[frozenset[str]] = frozenset({"max_share", "by", "most", "keep"})
     table: ClassVar[str | None] = FOLDER
+    example: ClassVar[str] = "max_share = 0.5"
     reasons: ClassVar[Mapping[str, str]] = {
         "repeated": "More than `max_share` of the text is in other documents."
     }

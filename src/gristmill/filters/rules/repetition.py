@@ -41,6 +41,7 @@ class Repetition(WordStep, frozen=True, kw_only=True):
             "max_repeated",
         )
     )
+    example: ClassVar[str] = "max_lines = 0.25"
     reasons: ClassVar[Mapping[str, str]] = {
         "dup_para_frac": "More paragraphs than `max_paragraphs` repeat an earlier one.",
         "dup_para_char_frac": "They have more than `max_paragraph_characters` of the characters.",

@@ -39,6 +39,7 @@ class HashSample(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "sample"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset({"share"})
+    example: ClassVar[str] = 'share = 0.1\nby = "host"'
     reasons: ClassVar[Mapping[str, str]] = {
         "missing": "The document has no URL to hash, and `missing` says drop.",
         "left_out": "The document's place is not below `share`.",

@@ -33,6 +33,7 @@ class Simple(Step, frozen=True, kw_only=True):
     name: ClassVar[str] = "simple"
     version: ClassVar[int] = 1
     thresholds: ClassVar[frozenset[str]] = frozenset(("min_words", "max_upper", "max_special"))
+    example: ClassVar[str] = "min_words = 30"
     reasons: ClassVar[Mapping[str, str]] = {
         "few_words": "The words are fewer than `min_words`.",
         "upper_case": "Words in capitals are more than `max_upper`.",
