@@ -50,7 +50,7 @@ class PostDedup(msgspec.Struct, frozen=True, kw_only=True):
             {
                 "name": step.name,
                 "version": step.version,
-                "parameters": msgspec.to_builtins(step),
+                "parameters": step.content(),
                 "inputs": {
                     name: self.inputs[location].sha256 for name, location in step.inputs().items()
                 },

@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from gristmill.store.defaults import without_defaults
+
 FLOOR = 0.7  # pairs of at least this similarity are stored: another threshold then reads no text
 FIELD = "field:"  # before a field of the source, in an order; without it a name is a measure's
 ORDER = rf"^(plan|longest|(highest|lowest) ([A-Za-z0-9_]+\.[A-Za-z0-9_]+|{FIELD}\S.*))\Z"
@@ -137,6 +139,12 @@ class FrequentLines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     # A line with fewer characters, once normalised, is never removed.
     least_characters: Annotated[int, Meta(ge=1)] = 1
 
+    def key(self) -> dict[str, Any]:
+        """Return what keys are made of. They have `arabic_marks` at its default too; a stored
+        recipe has not.
+        """
+        return {**without_defaults(self), "arabic_marks": self.arabic_marks}
+
 
 class Substrings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Repeated substrings: bytes of a document whose windows of `bytes` bytes are at more than
@@ -155,16 +163,6 @@ class Substrings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     action: Literal["cut", "count"] = "cut"
 
 
-def without_defaults(table: dict[str, Any]) -> None:
-    """Take keys that came later out of a stored `[deduplicate]` where they have their defaults: a
-    corpus made before has none of them.
-    """
-    for part in (table, table["near"], table["lines"]):
-        for key in ("arabic_marks", "signs"):
-            if part is not None and part.get(key) is True:
-                del part[key]
-
-
 class NearOfLanguage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Near duplicates of one language."""
 
@@ -172,9 +170,7 @@ class NearOfLanguage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     threshold: Annotated[float, Meta(gt=0, le=1)]
 
 
-class DeduplicateOfLanguage(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class DeduplicateOfLanguage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What differs for the documents of one language; the rest is as in the corpus."""
 
     # Whether equal texts are dropped. Unset: as in the corpus.
@@ -239,14 +235,6 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return bool(self.exact) or any(
             entry is not False and bool(entry.exact) for entry in (self.by_language or {}).values()
         )
-
-    def key(self) -> dict[str, Any]:
-        """What keys are made of: without `by_language` as before there was any."""
-        table: dict[str, Any] = msgspec.to_builtins(self)
-        if self.by_language is None:
-            del table["by_language"]
-        without_defaults(table)
-        return table
 
     def __post_init__(self) -> None:
         if not self.arabic_marks:

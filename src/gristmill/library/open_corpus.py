@@ -37,7 +37,7 @@ class OpenCorpus:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The recipe that made it, every default filled in."""
+        """Return the recipe that made it, as it is stored."""
         return self.manifest.recipe
 
     @property

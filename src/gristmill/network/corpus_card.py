@@ -34,7 +34,7 @@ def about(manifest: Manifest) -> list[str]:
 
 
 def recipe(manifest: Manifest) -> list[str]:
-    """The recipe, with every default."""
+    """Return the recipe, as it is stored."""
     if not manifest.recipe:
         return []
     text = recipe_bytes(manifest.recipe).decode()

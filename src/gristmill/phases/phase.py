@@ -5,8 +5,8 @@
     State    what the tasks are made of: the run's plan, recipe and the records of earlier phases
 
 **The content key of a task is derived.** Every field of a task is in it, but for those declared as
-`Runtime` (paths, and what changes no byte) and those declared as `Later` that have their default:
-what was finished before there was such a field stays finished. The recipe comes to `Phase.tasks`
+`Runtime` (paths, and what changes no byte) and those at their default (store/defaults.py): what was
+finished before there was such a field stays finished. The recipe comes to `Phase.tasks`
 narrowed: a field that the phase does not declare has its default there, so that nothing undeclared
 can reach a task. Of libraries and of gristmill itself a key holds format versions
 (corpus/formats.py), nothing else.
@@ -31,6 +31,7 @@ from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.running.progress import Progress
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
+from gristmill.store.defaults import stored_keys, without_defaults
 from gristmill.store.parts import Part
 from gristmill.tokens.tokenizer import Tokenizer
 
@@ -39,8 +40,6 @@ Value = TypeVar("Value")
 
 # A field of a task that is in no key: `root: Runtime[str]`.
 Runtime = Annotated[Value, Meta(extra={"runtime": True})]
-# A field that came later: in the key where it is not its default.
-Later = Annotated[Value, Meta(extra={"later": True})]
 Scope = Literal["shard", "source", "corpus"]
 WHOLE = "all"  # the name of the one task about the whole corpus
 
@@ -157,21 +156,14 @@ def key_fields(task: Any) -> dict[str, Any]:
     it counts.
     """
     hints = typing.get_type_hints(type(task), include_extras=True)
-    later = {
-        field.name: field.default
-        for field in (msgspec.structs.fields(task) if isinstance(task, msgspec.Struct) else ())
-        if _is(hints[field.name], "later")
-    }
-    return {
-        name: _content(getattr(task, name))
-        for name, hint in hints.items()
-        if not _is(hint, "runtime") and not (name in later and getattr(task, name) == later[name])
-    }
+    names = [name for name in stored_keys(task) if not _is_runtime(hints[name])]
+    return {name: _content(getattr(task, name)) for name in names}
 
 
-def _is(hint: Any, what: str) -> bool:
+def _is_runtime(hint: Any) -> bool:
     return any(
-        (getattr(one, "extra", None) or {}).get(what) for one in getattr(hint, "__metadata__", ())
+        (getattr(one, "extra", None) or {}).get("runtime")
+        for one in getattr(hint, "__metadata__", ())
     )
 
 
@@ -180,7 +172,7 @@ def _content(value: Any) -> Any:
         return [_content(one) for one in value]
     if isinstance(value, dict) and not all(isinstance(name, str) for name in value):
         return [[number, _content(one)] for number, one in sorted(value.items())]
-    return value.key() if hasattr(value, "key") else value
+    return value.key() if hasattr(value, "key") else without_defaults(value)
 
 
 def narrow(recipe: Recipe, fields: Iterable[str]) -> Recipe:

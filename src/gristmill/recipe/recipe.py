@@ -1,8 +1,8 @@
 """TOML to frozen, validated values. The only file that sees TOML.
 
-Flat, ordered, no inheritance, no interpolation: the recipe with every default filled in is what a
-corpus stores. An unknown key is an error that names its path, its line and the key that was
-probably meant.
+Flat, ordered, no inheritance, no interpolation: a corpus stores the recipe with the defaults that
+store/defaults.py names. An unknown key is an error that names its path, its line and the key that
+was probably meant.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from gristmill.dedup.settings import Deduplicate, without_defaults
+from gristmill.dedup.settings import Deduplicate
 from gristmill.errors import RecipeError
 from gristmill.filters.api import registry
 from gristmill.filters.api.custom import Custom, Unloaded
@@ -23,9 +23,10 @@ from gristmill.filters.language.by_language import LANGUAGE_OF, ByLanguage
 from gristmill.recipe.explain import explain, line_of, suggest
 from gristmill.recipe.languages import check_labels, check_languages, with_languages
 from gristmill.recipe.mix_settings import Mix
-from gristmill.recipe.source_settings import LATER, Source
+from gristmill.recipe.source_settings import Source
 from gristmill.recipe.token_checks import check_reads, check_tokens
 from gristmill.store import urls
+from gristmill.store.defaults import without_defaults
 from gristmill.tokens.token_settings import TokenSettings
 from gristmill.user_input import recipe_text, set_key
 
@@ -322,29 +323,21 @@ def checked_step(place: int, table: dict[str, Any], name: str, text: str) -> Ste
 
 
 def stored(recipe: Recipe) -> dict[str, Any]:
-    """The recipe as a corpus stores it: every default filled in, steps too, secrets taken out of
-    URLs.
+    """Return the recipe as a corpus stores it: what is not at its default (store/defaults.py),
+    steps too, secrets taken out of URLs.
 
     `output`, `contact`, `mix` and `authorization` change no byte and are left out.
     """
-    table = msgspec.to_builtins(recipe)
-    del table["output"], table["contact"], table["mix"]
+    table = without_defaults(recipe)
+    for key in ("output", "contact", "mix"):
+        table.pop(key, None)
     for source in table["source"]:
-        del source["authorization"]
-        # Keys that came later are stored where they are set: a corpus made before has none of them.
-        for key, default in LATER.items():
-            if source[key] == default:
-                del source[key]
+        source.pop("authorization", None)
         source["urls"] = [stored_url(url) for url in source["urls"]]
         for key in ("paths", "base_url", "sha256sums"):
             source[key] = stored_url(source[key]) if source[key] is not None else None
     if table["tokens"] is not None:
         table["tokens"]["tokenizer"] = stored_url(table["tokens"]["tokenizer"])
-        for key in ("repeat", "partition", "begin_of_text"):  # that came later, as LATER's
-            if table["tokens"][key] is None:
-                del table["tokens"][key]
-    if table["deduplicate"] is not None:
-        without_defaults(table["deduplicate"])
     table["step"] = [_stored_step(place, step) for place, step in enumerate(recipe.step)]
     return dict(table)
 

@@ -8,19 +8,6 @@ from msgspec import Meta
 COMMON_CRAWL = "https://data.commoncrawl.org/"
 Kind = Literal["wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text"]
 
-# Keys of a source that are stored only where they are set, and what they are otherwise.
-LATER = {
-    "hub": None,
-    "subset": None,
-    "parent": "parent",
-    "target_shards": None,
-    "target_tokens": None,
-    "enabled": True,
-    "keep_empty": False,
-    "max_replaced": 0.01,
-    "keep_truncated": True,
-}
-
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A named origin of raw shards."""

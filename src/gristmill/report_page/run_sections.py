@@ -138,7 +138,7 @@ def provenance(one: Facts) -> Html:
     ]
     if manifest.recipe:
         recipe = recipe_bytes(manifest.recipe).decode()
-        parts.append(details("Recipe, with every default", tag("pre", recipe, tabindex="0")))
+        parts.append(details("Recipe, as the corpus stores it", tag("pre", recipe, tabindex="0")))
     commands = joined(
         tag("code", line)
         for line in (

@@ -24,7 +24,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-import msgspec
 import numpy as np
 
 from gristmill.dedup.drops import EXACT, NEAR
@@ -38,6 +37,7 @@ from gristmill.dedup.stream.bucket_matches import (
 from gristmill.dedup.stream.sqlite_store import SqliteStore, Synchronous, Verdict
 from gristmill.errors import RecipeError
 from gristmill.kernels.hashing import minhash, pairs
+from gristmill.store.defaults import without_defaults
 
 # The format of the tables and of their values: compared texts, hashes, signatures, keys.
 FORMAT = 3
@@ -326,7 +326,9 @@ def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
 def _parameters(settings: Deduplicate) -> dict[str, str]:
     """The parameters that an index must have been built with, by name."""
     near = settings.near
-    of_near = {} if near is None else msgspec.to_builtins(near)
+    of_near = {} if near is None else without_defaults(near)
+    if near is not None:  # an index names these at their default too
+        of_near |= {"signs": near.signs, "arabic_marks": near.arabic_marks}
     values = {
         "format": FORMAT,
         "exact": settings.form if settings.exact else False,

@@ -24,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.errors import ArgumentError
+from gristmill.store.defaults import without_defaults
 
 if TYPE_CHECKING:
     from gristmill.filters.api.corpus_rules import CorpusRule
@@ -164,8 +165,8 @@ class Step(
         return ()
 
     def content(self) -> dict[str, Any]:
-        """All parameters by name, as a stored recipe has them."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
+        """Return the parameters by name, as a stored recipe has them."""
+        found: dict[str, Any] = without_defaults(self)
         return found
 
     def measuring(self, content: Mapping[str, Any]) -> dict[str, Any]:

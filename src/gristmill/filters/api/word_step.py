@@ -22,7 +22,7 @@ class WordStep(Step, frozen=True, kw_only=True):
     word_language: Annotated[str, Meta(pattern=r"^[a-z]{2,3}\Z")] = "en"
 
     def content(self) -> dict[str, Any]:
-        """All parameters; without those of words where they are ours, as before there were any."""
+        """Return the parameters; those of words only where a library counts them."""
         found = super().content()
         if self.words == "own":
             del found["words"], found["word_language"]

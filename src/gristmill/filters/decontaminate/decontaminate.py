@@ -76,6 +76,9 @@ class Decontaminate(Step, frozen=True, kw_only=True):
     version: ClassVar[int] = 3
     thresholds: ClassVar[frozenset[str]] = frozenset({"threshold"})
     table: ClassVar[str | None] = FOLDER
+    example: ClassVar[str] = (
+        'benchmarks = [{ name = "gsm8k", file = "gsm8k.jsonl", fields = ["question", "answer"] }]'
+    )
     reasons: ClassVar[Mapping[str, str]] = {
         "similar": (
             "A part of the text is as similar as `similarity` to a benchmark item, by MinHash."
@@ -145,7 +148,7 @@ class Decontaminate(Step, frozen=True, kw_only=True):
         if self.common is None:
             return []
         index = partial(_index, self)
-        return [CommonNgrams(FOLDER, self.common, self.threshold, msgspec.to_builtins(self), index)]
+        return [CommonNgrams(FOLDER, self.common, self.threshold, self.content(), index)]
 
     def inputs(self) -> dict[str, str]:
         return {

@@ -24,6 +24,7 @@ from gristmill.filters.api.registry import built_in
 from gristmill.filters.api.step import Decision, Inputs, Measured, Step
 from gristmill.filters.api.texts import BatchMeasure, BatchTexts, TextMeasure
 from gristmill.filters.language import codes
+from gristmill.store.defaults import without_defaults
 
 LABEL = "language"  # the measure that holds a document's label
 LANGUAGE_OF = "language.label"
@@ -123,9 +124,8 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
         return self._steps[place]
 
     def content(self) -> dict[str, Any]:
-        filled = msgspec.to_builtins(self.plain)
         return {
-            **filled,
+            **without_defaults(self.plain),
             "sources": self.sources,
             "language_of": self.language_of,
             "by_language": self.by_language,

@@ -38,7 +38,7 @@ from gristmill.phases.output.shuffle import (
     write_piece,
 )
 from gristmill.phases.output.tokenize import TOKENIZE
-from gristmill.phases.phase import Later, Output, Phase, Runtime, State
+from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS
 from gristmill.recipe import Recipe
@@ -98,9 +98,9 @@ class AssembleTask(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     # by split: the shards that are full, and stay; the bytes are those of writing all again
     full: Runtime[dict[str, FullShards]] = {}
-    repeat: Later[Repeat | None] = None
-    partition: Later[Partition | None] = None
-    values: Later[list[Values]] = []  # what repeats and partitions are made by
+    repeat: Repeat | None = None
+    partition: Partition | None = None
+    values: list[Values] = []  # what repeats and partitions are made by
 
     def shards(self) -> list[RawShardTokens]:
         """What tokenizing left of each raw shard."""

@@ -28,7 +28,7 @@ from gristmill.corpus.similar_documents import digests as similar_digests
 from gristmill.corpus.similar_documents import similar_documents
 from gristmill.dedup.disk_arrays import in_sorted
 from gristmill.phases.output.validation import has_hash_of_validation, moves_similar
-from gristmill.phases.phase import Later, Output, Phase, Runtime, State
+from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import DEDUPLICATE
 from gristmill.phases.relations.frequent_lines import FREQUENT_LINES, LIST, Cut, cut_of
@@ -102,13 +102,13 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
     libraries: dict[str, str] = {}  # what encodes besides our kernel, and of which version
     end_of_text: str | None = None
     validation: float = 0.0
-    substrings: Later[SpanCut | None] = None  # the repeated spans that are cut; null: none
+    substrings: SpanCut | None = None  # the repeated spans that are cut; null: none
     # sha256 of the shard's rows of duplicates/copies.parquet, which text/ shows; null: there are
     # none
     copies: str | None = None
     # and of duplicates/similar.parquet, which are no validation; null: there are none
     similar: str | None = None
-    begin_of_text: Later[int | None] = None  # the token before each document; null: there is none
+    begin_of_text: int | None = None  # the token before each document; null: there is none
 
 
 def _tokenizer(task: TokenizeTask, path: Path) -> Tokenizer:

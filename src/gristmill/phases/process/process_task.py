@@ -7,7 +7,7 @@ import msgspec
 from gristmill.corpus.corpus import content_key
 from gristmill.dedup.settings import Deduplicate, ExactForm, Near
 from gristmill.filters.api.step import Input, Step
-from gristmill.phases.phase import Later, Runtime, formats_of, key_fields
+from gristmill.phases.phase import Runtime, formats_of, key_fields
 from gristmill.recipe import Kind, Measure, Recipe, Source
 from gristmill.source.rows import Fields
 from gristmill.store.manifest import PackedFile
@@ -140,9 +140,9 @@ class ProcessTask(msgspec.Struct, frozen=True, kw_only=True):
     measure: Measure
     signing: Signing | None  # null: the recipe does not deduplicate
     # the measure that documents are compared within; null: none
-    within: Later[str | None] = None
+    within: str | None = None
     limit: int | None  # documents that the source may still have
-    start: Later[int] = 0  # the first row that is read: those before it have an earlier number
+    start: int = 0  # the first row that is read: those before it have an earlier number
     samples: int | None  # dropped texts kept for each reason; null: all
     seed: int
 

@@ -31,7 +31,7 @@ from gristmill.dedup.shard_tables import ShardTables
 from gristmill.engine.engine import Session
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.inputs.plan import first_cut
-from gristmill.phases.phase import WHOLE, Later, Output, Phase, Runtime, State
+from gristmill.phases.phase import WHOLE, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
 from gristmill.phases.relations.differing_languages import differing_of, with_thresholds
@@ -130,7 +130,7 @@ class DeduplicateTask(msgspec.Struct, frozen=True, kw_only=True):
     digests: list[str]  # of the older corpora's manifests
     read: Runtime[list[Part]]  # what must be as it was written
     # of shards in which a source reaches its target, the first document that is dropped
-    cut: Later[list[int]] = []
+    cut: list[int] = []
 
 
 def tasks(state: State) -> Iterator[dict[int, DeduplicateTask]]:

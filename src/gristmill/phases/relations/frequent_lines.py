@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -23,12 +23,13 @@ from gristmill.corpus.kept_documents import read_kept
 from gristmill.dedup.lines import line_counts
 from gristmill.dedup.settings import Deduplicate, FrequentLines
 from gristmill.engine.engine import Session
-from gristmill.phases.phase import Later, Output, Phase, Runtime, State
+from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import scopes_of
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
+from gristmill.store.defaults import without_defaults
 from gristmill.store.parts import Part, writing_table
 from gristmill.store.proof import prove_all, proven
 
@@ -53,7 +54,7 @@ class CountTask(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: str  # and of its verdicts
     unit: Literal["lines", "paragraphs", "sentences"]
     least_characters: int
-    arabic_marks: Later[bool] = True
+    arabic_marks: bool = True
 
 
 def count_tasks(state: State) -> Iterator[dict[int, CountTask]]:
@@ -181,6 +182,10 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str  # of the list
     settings: FrequentLines
     by_source: bool
+
+    def key(self) -> dict[str, Any]:
+        """Return what keys are made of."""
+        return {**without_defaults(self), "settings": self.settings.key()}
 
     def cutter(self, path: Path, source: str) -> line_counts.LineRemover:
         """What cuts a shard of a source; `path` is where the list lies."""

@@ -35,6 +35,7 @@ from gristmill.phases.relations.frequent_lines import LIST as LINES
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS, row_digests
 from gristmill.recipe import Recipe
 from gristmill.schema import shard_name
+from gristmill.store.defaults import without_defaults
 from gristmill.store.parts import writing_table
 from gristmill.store.proof import prove_all, proven
 
@@ -213,7 +214,7 @@ class SpanCut(msgspec.Struct, frozen=True, kw_only=True):
 
     def key(self) -> dict[str, object]:
         """What its bytes depend on: the list's rows that are about other shards do not count."""
-        return {"rows": self.rows, "settings": msgspec.to_builtins(self.settings)}
+        return {"rows": self.rows, "settings": without_defaults(self.settings)}
 
     def cutter(self, path: Path) -> SpanCutter:
         """What cuts; `path` is where the list lies."""

@@ -32,7 +32,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.drops import NEAR
 from gristmill.errors import GristmillError
 from gristmill.phases.inputs.plan import TargetCut
-from gristmill.phases.phase import Later, Output, Phase, Runtime, State
+from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
 from gristmill.phases.relations.deduplicate import DEDUPLICATE, scopes_of
@@ -80,9 +80,9 @@ class VerdictsTask(msgspec.Struct, frozen=True, kw_only=True):
     corpus_filtered: str | None
     drops: str | None
     near_threshold: float | None
-    cut: Later[TargetCut | None] = None  # where the source reached its target, in this shard
+    cut: TargetCut | None = None  # where the source reached its target, in this shard
     # what counts documents of languages without parameters; null: no step differs by language
-    defaults: Later[DefaultsTask | None] = None
+    defaults: DefaultsTask | None = None
     # and the sha256 of both tables
     tables: Runtime[tuple[str | None, str | None]] = (None, None)
 
