@@ -68,8 +68,8 @@ def kernel(
 
 
 def helper(function: Function) -> Function:
-    """Compile a function into each kernel that calls it, without what Python and C would call it by,
-    which takes a sixth of the time of compiling, and without machine code of its own.
+    """Compile a function into each kernel that calls it: without what Python and C would call it
+    by, which takes a sixth of the time of compiling, and without machine code of its own.
     """
     return numba.njit(  # type: ignore[no-any-return]
         nogil=True,
