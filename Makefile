@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # than there are processors.
 AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test check soak docs bench wheel clean
+.PHONY: demo test check soak written docs bench wheel clean
 
 # Install into .venv: uv where there is one, else pip. Done again only when pyproject.toml changes.
 # Byte code is made when a module is first imported: most modules of the tests' packages never are.
@@ -46,6 +46,10 @@ check: $(VENV)/.tests  ## style, types, imports
 
 soak: $(VENV)/.tests  ## what `make test` has short: hundreds of kills, long fuzz, large inputs
 	@PYTHONDONTWRITEBYTECODE= GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q -n $(AT_ONCE) --maxprocesses 8 --dist worksteal
+
+written: $(VENV)/.tests  ## what is written from the code: docs/reference, a stub, digests of new filters
+	@$(BIN)/python scripts/reference.py
+	@$(BIN)/python -c "from tests.filters.test_golden_filters import write; write()"
 
 docs: $(VENV)/.docs  ## the guide as a site, in site/; a warning is an error
 	@$(BIN)/python -m sphinx -q -W --keep-going -n -c docs . site

@@ -1,12 +1,13 @@
-"""Write docs/reference/ from the code: recipe keys, filters, verdicts, commands and the Python API.
+"""Write docs/reference/ from the code (recipe keys, filters, verdicts, commands, Python), and the
+stub of `gristmill.filters`.
 
-    python scripts/reference.py            write the pages
-    python scripts/reference.py --check    fail where a page is not what the code says
+    python scripts/reference.py            write the files
+    python scripts/reference.py --check    fail where a file is not what the code says
 
 What a page says comes from one place in the code: of a recipe's key or a filter's parameter the
 comment of its field, of a filter's example, its reasons and its measures the filter's class, of an
 option its help, of a Python name its docstring. scripts/reference_examples.py has other examples.
-tests/test_reference.py compares the pages.
+tests/test_reference.py compares the files.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import re
 import sys
 from pathlib import Path
 
+import filter_stub
 from reference_examples import TABLES
 from reference_names import commands_page, filled, linked, python_page
 
@@ -22,7 +24,7 @@ from gristmill.filters.api.step import Step
 from gristmill.recipe import keys
 from gristmill.reports.reasons import DEDUPLICATE, READ, TARGET, Reason
 
-FOLDER = Path(__file__).parent.parent / "docs/reference"
+ROOT = Path(__file__).parent.parent
 COMMAND = "python scripts/reference.py"
 MARK = f"<!-- Written by `{COMMAND}` from the code: change the code, then run it. -->\n"
 
@@ -124,8 +126,7 @@ def first_sentence(text: str | None) -> str:
 
 FILTERS_INTRO = """
 Each `[[step]]` of a recipe names one of these with `use`, or a filter of your own ([custom
-filters](../custom-filters.md)). [Filters](../filters.md) says what each is for, and where its rules
-come from.
+filters](../custom-filters.md)). [Filters](../filters.md) says how they work together.
 
 * *Parameters* are keys of the `[[step]]` table; *unset* means no value until you write one. A limit
   may be `None` in Python, and is then not checked; TOML has no null, so write a limit that no
@@ -143,7 +144,8 @@ come from.
 def filters_page() -> str:
     steps = list(registry.all_built_in())
     lines = ["# Filters: parameters, reasons and measures", "", MARK, *paragraphs(FILTERS_INTRO)]
-    lines += [*filled(", ".join(f"[{step.name}](#{step.name})" for step in steps) + "."), ""]
+    listed = (f"* [`{step.name}`](#{step.name}): {first_sentence(step.__doc__)}" for step in steps)
+    lines += paragraphs("\n".join(listed))
     for step in steps:
         kinds = registry.variants(step)
         lines += [f"## {anchor(step.name)}`{step.name}`", ""]
@@ -275,33 +277,33 @@ def remedy(kind: type[Step], said: str, first: bool) -> str:
 
 
 PAGES = {
-    "recipe.md": recipe_page,
-    "filters.md": filters_page,
-    "verdicts.md": verdicts_page,
-    "commands.md": commands_page,
-    "python.md": python_page,
+    "docs/reference/recipe.md": recipe_page,
+    "docs/reference/filters.md": filters_page,
+    "docs/reference/verdicts.md": verdicts_page,
+    "docs/reference/commands.md": commands_page,
+    "docs/reference/python.md": python_page,
+    filter_stub.PATH: filter_stub.stub,
 }
 
 
 def wrong() -> list[str]:
-    """The pages that are not what the code says."""
+    """Return the files that are not what the code says."""
     return [
         name
         for name, page in PAGES.items()
-        if not (FOLDER / name).is_file() or (FOLDER / name).read_text("utf-8") != page()
+        if not (ROOT / name).is_file() or (ROOT / name).read_text("utf-8") != page()
     ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write docs/reference/ from the code.")
+    parser = argparse.ArgumentParser(description="Write docs/reference/ and a stub.")
     parser.add_argument("--check", action="store_true", help="write nothing, fail where it differs")
     if parser.parse_args().check:
         if found := wrong():
-            sys.exit(f"docs/reference/: {', '.join(found)}: not as the code says: run {COMMAND}")
+            sys.exit(f"{', '.join(found)}: not as the code says: run {COMMAND}")
         return
-    FOLDER.mkdir(parents=True, exist_ok=True)
     for name, page in PAGES.items():
-        (FOLDER / name).write_text(page(), "utf-8")
+        (ROOT / name).write_text(page(), "utf-8")
 
 
 if __name__ == "__main__":

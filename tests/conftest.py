@@ -8,6 +8,7 @@ import pytest
 from tests.support.real_data import RealData
 from tests.support.skips import missing
 
+collect_ignore = ["additions"]  # tests/test_additions.py runs them in a copy
 SOAK = int(os.environ.get("GRISTMILL_SOAK", "1"))
 
 

@@ -31,14 +31,6 @@ def test_every_file_that_is_named_exists() -> None:
     assert sorted(missing) == ["recipe.toml"]  # the user's own, at the top of the diagram
 
 
-def test_every_built_in_filter_has_its_line() -> None:
-    from gristmill.filters.api.registry import all_built_in
-
-    page = (ROOT / "docs/filters.md").read_text("utf-8")
-    listed = re.findall(r"^\* `(\w+)`: ", page, re.M)
-    assert sorted(listed) == [step.name for step in all_built_in()]
-
-
 def test_every_room_that_is_named_exists() -> None:
     named = re.findall(r"^ *\* `([a-z_/]+)/`:", PAGE, re.M)
     assert [room for room in named if room not in ROOMS] == []

@@ -10,15 +10,12 @@ import pytest
 from gristmill import completion
 from gristmill.phases.all_phases import STOPS
 from gristmill.recipe.packaged import PRESETS
-from gristmill.trainer_formats.export import FORMATS
 from gristmill.training.tokenizer_json import PATTERNS
 
 
 def test_lists_are_those_of_the_modules() -> None:
     assert completion.PRESETS == PRESETS
     assert set(completion.STOPS) <= set(STOPS)
-    assert completion.FORMATS == FORMATS
-    assert set(completion.IMPORTS) <= set(FORMATS)
     assert set(completion.PATTERNS) == set(PATTERNS)
 
 

@@ -20,24 +20,6 @@ PRESETS = (  # recipe/packaged.py
     "nemotron-cc",
 )
 STOPS = ("plan", "fetch", "process", "deduplicate", "tokenize", "assemble")  # phases/all_phases.py
-FORMATS = (  # trainer_formats/export.py
-    "jsonl",
-    "jsonl.gz",
-    "jsonl.zst",
-    "parquet",
-    "nanochat",
-    "score-jobs",
-    "nanogpt",
-    "llmc",
-    "megatron",
-    "olmo",
-    "datatrove",
-    "torchtitan",
-    "hf-parquet",
-    "hdf5",
-    "genesis",
-)
-IMPORTS = ("megatron", "hf-parquet", "olmo", "nanogpt", "llmc", "datatrove", "genesis")
 PATTERNS = (
     "gpt2",
     "cl100k",

@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json
-from gristmill.completion import FORMATS, IMPORTS, among, corpora
+from gristmill.completion import among, corpora
 from gristmill.interrupts import handle_ctrl_c
 from gristmill.terminal import print_result
+from gristmill.trainer_formats import FORMATS, IMPORTED
 
 
 def export(
@@ -83,7 +84,7 @@ def import_tokens(
             "--from",
             help="The format of the files: megatron, hf-parquet, olmo, nanogpt, llmc, "
             "datatrove, genesis.",
-            autocompletion=among(IMPORTS),
+            autocompletion=among(IMPORTED),
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder of the corpus to write.")],

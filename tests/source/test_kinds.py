@@ -12,7 +12,9 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import get_args
 
 import lz4.frame
 import pyarrow as pa
@@ -21,7 +23,9 @@ import pytest
 from pyarrow import feather
 
 from gristmill.errors import SourceError
+from gristmill.recipe import Kind
 from gristmill.source import kinds
+from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from tests.support.corpora import record
 from tests.support.shards import read
@@ -460,3 +464,10 @@ def test_the_beginning_is_looked_at_once_however_much_white_space_follows_a_line
 
     # Of eight times the bytes: 8 where each is looked at once, 64 where all are for each piece.
     assert seconds(64) < 24 * max(seconds(8), 1e-3)
+
+
+def test_every_kind_of_a_recipe_has_a_reader(tmp_path: Path) -> None:
+    (tmp_path / "shard").write_bytes(b"x")
+    for kind in get_args(Kind):
+        with suppress(SourceError):
+            list(ShardReader(tmp_path / "shard", 0, kind=kind))

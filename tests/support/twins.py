@@ -1,8 +1,8 @@
 """Which slow twin each public function of kernels/ has, and the test that compares the two.
 
 A twin says again, in plain Python or by an independent library, what the function does; the table
-says where they are compared. `complaints` reads the sources, so that a twin, or a comparison, that
-is removed is missed (tests/kernels/test_twins.py).
+says where they are compared. One that a test calls `twin` needs no entry. `complaints` reads the
+sources, so that a twin, or a comparison, that is removed is missed (tests/kernels/test_twins.py).
 """
 
 import ast
@@ -336,6 +336,17 @@ def definitions(path: Path) -> dict[str, ast.stmt]:
     }
 
 
+def add_twins_by_name() -> None:
+    """Pair functions that the table does not name with the `twin` of a test that calls both."""
+    for function in set(public_functions()) - TWINS.keys():
+        for path in TESTS.rglob("test_*.py"):
+            called = spellings(path, function)
+            for name, node in definitions(path).items() if called else ():
+                used = names_in(node) | attributes_in(node)
+                if name.startswith("test_") and "twin" in used and used & called:
+                    TWINS[function] = Pair(f"{path.relative_to(TESTS)}::{name}", "twin")
+
+
 @cache
 def names_in(node: ast.AST) -> set[str]:
     """The names and the attributes that a piece of source uses."""
@@ -427,3 +438,6 @@ def twin_places() -> set[str]:
         if ":" not in pair.twin
     )
     return {f"{home}:{name}" for home, name in places}
+
+
+add_twins_by_name()

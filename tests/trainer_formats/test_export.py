@@ -20,8 +20,8 @@ from gristmill.errors import Damaged, MachineError, RecipeError, VerificationErr
 from gristmill.ownership import MARKER
 from gristmill.store import manifest as manifests
 from gristmill.tokens import tokenizer as tokenizers
-from gristmill.trainer_formats import nanogpt
-from gristmill.trainer_formats.export import FORMATS, export
+from gristmill.trainer_formats import FORMATS, nanogpt
+from gristmill.trainer_formats.export import export
 from gristmill.trainer_formats.export_folder import (
     ExportDescription,
     ExportFolder,

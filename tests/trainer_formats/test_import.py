@@ -25,8 +25,9 @@ from gristmill.errors import GristmillError, RecipeError, VerificationError
 from gristmill.ownership import MARKER
 from gristmill.reports.verify import verify
 from gristmill.store import manifest as manifests
+from gristmill.trainer_formats import IMPORTED
 from gristmill.trainer_formats.export import export
-from gristmill.trainer_formats.import_tokens import FORMATS, import_tokens
+from gristmill.trainer_formats.import_tokens import import_tokens
 from tests.support.command import command_line
 from tests.support.skips import missing
 from tests.support.token_corpora import token_corpus
@@ -71,7 +72,7 @@ def rows_of(root: Path, split: str = "train", source: str = "imported") -> list[
     return rows
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", IMPORTED)
 @pytest.mark.parametrize("vocabulary", [VOCABULARY, 70_000, 200])
 def test_what_was_exported_comes_back(format_: str, vocabulary: int, tmp_path: Path) -> None:
     if format_ == "genesis":

@@ -1,4 +1,4 @@
-"""Written by tests/support/filter_stub.py, from the steps that there are."""
+"""Written by scripts/reference.py, from the steps that there are."""
 
 from typing import Literal, overload
 

@@ -27,7 +27,6 @@ from gristmill.source.html_page import looks_like_html
 from gristmill.source.rows import Fields
 from gristmill.store.codecs import Damage
 
-KINDS = ("wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text")
 LOOK = 1 << 18  # decoded bytes from which the kind is detected
 BEGIN = 1 << 13  # bytes from which a line or value is recognised
 MOST_LINES = 100  # lines that are parsed to detect JSONL
@@ -135,7 +134,7 @@ class _FirstLines:
 
 
 def detect(head: Head, fields: Fields, name: str = "") -> str:
-    """The kind of a shard: one of KINDS, or `arc`. `name` is the name of its file.
+    """Return the kind of a shard, a key of the readers in read.py. `name` is the name of its file.
 
     Raises SourceError if it is of no kind that can be read.
     """

@@ -21,7 +21,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal
 from gristmill.store.proof import proven
 from gristmill.tokens.partitions import belongs_to
-from gristmill.trainer_formats import kept_texts
+from gristmill.trainer_formats import FORMATS, TOKENS, kept_texts
 from gristmill.trainer_formats.export_folder import (
     ExportDescription,
     ExportedStream,
@@ -30,11 +30,9 @@ from gristmill.trainer_formats.export_folder import (
 )
 from gristmill.trainer_formats.mixing import PROPORTIONAL, mixed, weights_of
 from gristmill.trainer_formats.token_blocks import InnerEnds, TokenBlock, blocks_of, with_side
-from gristmill.trainer_formats.token_format import MODULES, Finished, Stream, Written, module_of
+from gristmill.trainer_formats.token_format import Finished, Stream, Written, module_of
 from gristmill.user_input import local, one_or_more
 
-TEXT = kept_texts.FORMATS
-FORMATS = (*TEXT, *MODULES)
 MOST_SMALL_FILES = 10_000  # of a stream, smaller than the format's usual ones
 
 
@@ -70,7 +68,7 @@ def export(
     root, target = Path(corpus), local(out, "--out")
     if target.resolve().is_relative_to(root.resolve()):
         raise RecipeError(f"--out {target}: it is in the corpus; name a folder outside {root}")
-    if to in MODULES:
+    if to in TOKENS:
         return _TokenExport(root, to, split, list(sources), mix, tokens_per_file).write(
             target, strict=strict
         )

@@ -41,6 +41,7 @@ from gristmill.store.parts import (
 from gristmill.store.proof import seal
 from gristmill.tokens.shards import ShardWriter
 from gristmill.tokens.tokenizer import Tokenizer, load
+from gristmill.trainer_formats import IMPORTED
 from gristmill.trainer_formats.document_tally import DocumentTally
 from gristmill.trainer_formats.export_folder import ExportDescription, read_description
 from gristmill.trainer_formats.flat_files import beside
@@ -48,7 +49,6 @@ from gristmill.trainer_formats.token_blocks import Side
 from gristmill.trainer_formats.token_format import Opened, OpenedFolder, ReadOptions, module_of
 from gristmill.user_input import local
 
-FORMATS = ("megatron", "hf-parquet", "olmo", "nanogpt", "llmc", "datatrove", "genesis")
 MARK = "importing"  # under work/: what an import that did not finish leaves
 DTYPES = ("uint8", "uint16", "uint32", "uint64")
 # What an import writes besides parts: one that was interrupted is begun again over these.
@@ -115,8 +115,8 @@ def import_tokens(
 def _check(
     root: Path, name: str, source: str, side: str | None, dtype: str | None, tokens_per_shard: int
 ) -> None:
-    if name not in FORMATS:
-        raise RecipeError(f"--from {name}: no such format; there are {', '.join(FORMATS)}")
+    if name not in IMPORTED:
+        raise RecipeError(f"--from {name}: no such format; there are {', '.join(IMPORTED)}")
     if not root.is_dir():
         raise RecipeError(f"{root}: no such folder: name the folder that holds the files")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", source):

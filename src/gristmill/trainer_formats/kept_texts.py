@@ -25,7 +25,6 @@ else:
     from backports import zstd
 
 JSONL = ("jsonl", "jsonl.gz", "jsonl.zst")
-FORMATS = (*JSONL, "parquet", "nanochat", "score-jobs")
 
 
 class KeptTexts:

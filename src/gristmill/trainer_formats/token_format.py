@@ -1,4 +1,4 @@
-"""What a module of a token format provides, and the table of formats."""
+"""What a module of a token format provides."""
 
 from collections.abc import Iterable, Iterator
 from importlib import import_module
@@ -14,19 +14,6 @@ from gristmill.store.manifest import TokenFormat
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.token_blocks import Side, TokenBlock
-
-# Names of --to and --from, and their modules.
-MODULES = {
-    "nanogpt": "nanogpt",
-    "llmc": "llmc",
-    "megatron": "megatron",
-    "olmo": "olmo",
-    "datatrove": "datatrove",
-    "torchtitan": "torchtitan",
-    "hf-parquet": "hf_parquet",
-    "hdf5": "hdf5",
-    "genesis": "genesis",
-}
 
 
 class Stream(NamedTuple):
@@ -118,7 +105,7 @@ class ReadableFormat(Protocol):
 
 def module_of(name: str) -> Any:
     """The module of a format."""
-    return import_module(f"gristmill.trainer_formats.{MODULES[name]}")
+    return import_module(f"gristmill.trainer_formats.{name.replace('-', '_')}")
 
 
 class Counter:

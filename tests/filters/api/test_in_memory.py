@@ -19,7 +19,6 @@ from gristmill import filters
 from gristmill.errors import ArgumentError, RecipeError
 from gristmill.filters.api import in_memory, registry
 from gristmill.filters.api.step import Check, Decision, Measured, Step, check
-from tests.support import filter_stub
 from tests.support.corpora import article
 from tests.support.skips import missing
 
@@ -300,13 +299,6 @@ def test_the_names_are_those_of_the_registry() -> None:
         assert found is step or callable(found)
     with pytest.raises(AttributeError, match="no attribute 'Gohper'"):
         filters.Gohper  # noqa: B018
-
-
-def test_the_stub_says_what_there_is() -> None:
-    written = filter_stub.PATH.read_text()
-    assert filter_stub.lines_of(written) == filter_stub.lines_of(filter_stub.stub()), (
-        "steps have changed: run python -c 'from tests.support.filter_stub import write; write()'"
-    )
 
 
 def test_importing_filters_loads_nothing_heavy() -> None:

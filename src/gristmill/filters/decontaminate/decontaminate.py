@@ -70,7 +70,10 @@ BEFORE = 40  # ... of which stand before the first n-gram
 
 
 class Decontaminate(Step, frozen=True, kw_only=True):
-    """Drop documents that hold items of evaluation sets."""
+    """Drop documents that hold items of evaluation sets.
+
+    docs/decontamination.md says how. Origin: Brown 2020, appendix C; Llama 2; allenai/decon, marin.
+    """
 
     name: ClassVar[str] = "decontaminate"
     version: ClassVar[int] = 3

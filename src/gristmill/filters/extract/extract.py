@@ -67,7 +67,11 @@ Extractor = Callable[[Any, str], str]  # the tree, the source -> text
 
 
 class Extract(Step, frozen=True, kw_only=True):
-    """Replace HTML by its main text, by our own kernels."""
+    """Replace HTML by its main text, by our own kernels.
+
+    Title and language of the page become columns. With `extractor` a library extracts. Origin: this
+    project (docs/adr/0026-main-text.md); DCLM; RefinedWeb, FineWeb.
+    """
 
     name: ClassVar[str] = "extract"
     version: ClassVar[int] = 5

@@ -42,7 +42,11 @@ from gristmill.filters.api.step import Inputs, Measured, Step
 
 
 class Normalise(Step, frozen=True, kw_only=True):
-    """Rewrite texts to one normal form."""
+    """Rewrite texts to one normal form.
+
+    NFC, control characters, white space, line ends; URLs, mojibake and HTML entities on request.
+    Origin: the usual cleaning, but it keeps non-ASCII characters; ftfy's repairs.
+    """
 
     name: ClassVar[str] = "normalise"
     version: ClassVar[int] = 1

@@ -49,7 +49,14 @@ _WANTED = re.compile(r"robots|licen[cs]e|rights", re.IGNORECASE)
 
 
 class Rights(Step, frozen=True, kw_only=True):
-    """Keep what pages say of their use, and drop pages for it."""
+    """Keep what pages say of their use, and drop pages for it.
+
+    Put it before `extract`. It measures directives (`robots`) and licences. The HTTP header
+    X-Robots-Tag counts like the page's own directives: readers of WARC and ARC keep it in the
+    column `extra` as `x_robots_tag`, a list with a string for each header. In a header
+    `googlebot: noindex, noai` both directives are that agent's alone. Origin: RFC 9309's
+    extensions; Google's X-Robots-Tag; HTML's `rel=license`; Dublin Core.
+    """
 
     name: ClassVar[str] = "rights"
     version: ClassVar[int] = 2

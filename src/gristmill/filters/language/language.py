@@ -60,7 +60,11 @@ Score = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class Language(Step, frozen=True, kw_only=True):
-    """Keep documents in the languages or scripts asked for."""
+    """Keep documents in the languages or scripts asked for.
+
+    fastText's label and score decide, or the dominant script. Origin: lid.176 (Joulin 2016);
+    GlotLID and OpenLID with `model`, and others that must agree with `also`.
+    """
 
     name: ClassVar[str] = "language"
     version: ClassVar[int] = 3

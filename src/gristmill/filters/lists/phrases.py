@@ -47,7 +47,11 @@ FILLER = (
 
 
 class ListedPhrases(Step, frozen=True, kw_only=True):
-    """Drop documents with listed phrases. A null limit is not checked."""
+    """Drop documents with listed phrases. A null limit is not checked.
+
+    They are such as filler and boilerplate; without a list the usual Latin filler. Origin: C4's
+    lorem ipsum; NeMo Curator's BoilerPlateStringFilter.
+    """
 
     name: ClassVar[str] = "phrases"
     version: ClassVar[int] = 1

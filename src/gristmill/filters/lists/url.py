@@ -58,6 +58,9 @@ class Url(Step, frozen=True, kw_only=True):
     """Drop documents whose URL is listed.
 
     Lists are paths or URLs, plain or packed; archives in UT1's way for domains and URLs.
+
+    Lists of domains, URLs, words, pairs of soft words and parts of words block; lists of domains
+    allow. Origin: datatrove's URLFilter; UT1's files.
     """
 
     name: ClassVar[str] = "url"

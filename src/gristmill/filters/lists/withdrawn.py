@@ -28,7 +28,10 @@ REASON = "withdrawn.listed"
 
 
 class Withdrawn(Step, frozen=True, kw_only=True):
-    """Drop the documents on a list of withdrawn ones."""
+    """Drop the documents on a list of withdrawn ones.
+
+    They are dropped before any other step (docs/withdrawal.md). Origin: this project.
+    """
 
     name: ClassVar[str] = "withdrawn"
     version: ClassVar[int] = 1

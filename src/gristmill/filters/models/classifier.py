@@ -47,7 +47,10 @@ Score = Callable[[BatchTexts], np.ndarray]  # n texts: (n,) float64
 
 
 class Classifier(Step, frozen=True, kw_only=True):
-    """Judge documents by a classifier's score. A null limit is not checked."""
+    """Judge documents by a classifier's score. A null limit is not checked.
+
+    It is a linear one or a fastText model (docs/models.md). Origin: DCLM and FineWeb-Edu.
+    """
 
     name: ClassVar[str] = "classifier"
     version: ClassVar[int] = 2

@@ -54,7 +54,10 @@ KENLM_BINARY, ARPA = b"mmap lm http://kheafield.com/code", b"\\data\\"
 
 
 class Perplexity(Step, frozen=True, kw_only=True):
-    """Judge documents by their perplexity. A null limit is not checked."""
+    """Judge documents by their perplexity. A null limit is not checked.
+
+    The n-gram model is ours or KenLM's (docs/models.md). Origin: cc_net (Wenzek 2020).
+    """
 
     name: ClassVar[str] = "perplexity"
     version: ClassVar[int] = 1

@@ -63,7 +63,11 @@ Columns = list[str] | dict[str, str]  # names, or name = "field of the files"
 
 
 class GivenScores(Step, frozen=True, kw_only=True):
-    """Join scores from files and judge by them. A column without a threshold drops nothing."""
+    """Join scores from files and judge by them. A column without a threshold drops nothing.
+
+    They are numbers and labels of any model, by document, URL or text. Origin: FineWeb-Edu,
+    Nemotron-CC, Essential-Web.
+    """
 
     name: ClassVar[str] = "scores"
     version: ClassVar[int] = 1

@@ -34,7 +34,10 @@ from gristmill.filters.models.classifier import scorer
 
 
 class Toxicity(Step, frozen=True, kw_only=True):
-    """Judge documents by toxic words and a classifier. A null limit is not checked."""
+    """Judge documents by toxic words and a classifier. A null limit is not checked.
+
+    Words and phrases are listed (docs/models.md). Origin: LDNOOBW's lists.
+    """
 
     name: ClassVar[str] = "toxicity"
     version: ClassVar[int] = 2

@@ -56,7 +56,11 @@ PACKAGES = ("transformers", "torch")
 
 
 class Transformers(Step, frozen=True, kw_only=True):
-    """Judge documents by a transformer's classification head. A null limit is not checked."""
+    """Judge documents by a transformer's classification head. A null limit is not checked.
+
+    It runs on a processor or a GPU and needs `gristmill[judges]` (docs/models.md). Origin: FineWeb-
+    Edu's judge.
+    """
 
     name: ClassVar[str] = "transformers"
     version: ClassVar[int] = 1

@@ -34,7 +34,10 @@ from gristmill.filters.api.texts import BatchTexts, TextMeasure
 
 
 class C4(Step, frozen=True, kw_only=True):
-    """Cut lines and judge documents by C4's rules. A null limit is not checked."""
+    """Cut lines and judge documents by C4's rules. A null limit is not checked.
+
+    Origin: Raffel 2020, section 2.2.
+    """
 
     name: ClassVar[str] = "c4"
     version: ClassVar[int] = 1

@@ -29,7 +29,11 @@ from gristmill.filters.api.word_step import WordStep
 
 
 class FineWeb(WordStep, frozen=True, kw_only=True):
-    """Judge documents by FineWeb's rules."""
+    """Judge documents by FineWeb's rules.
+
+    They are about lines that end in a stop sign, short lines, repeated lines and lists. Origin:
+    Penedo 2024, section 3.6.
+    """
 
     name: ClassVar[str] = "fineweb"
     version: ClassVar[int] = 1

@@ -58,7 +58,10 @@ STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
 
 class Lab(Step, frozen=True, kw_only=True):
-    """Judge documents by Gopher's quality rules as the lab states them."""
+    """Judge documents by Gopher's quality rules as the lab states them.
+
+    Origin: Rae 2021, appendix A.
+    """
 
     name: ClassVar[str] = "gopher"
     version: ClassVar[int] = 3

@@ -45,7 +45,11 @@ PARAGRAPHS = pa.schema(  # a row for each different paragraph of a document
 
 
 class RepeatedParagraphs(Step, frozen=True, kw_only=True):
-    """Drop documents that consist of paragraphs of other documents."""
+    """Drop documents that consist of paragraphs of other documents.
+
+    Paragraphs, or lines, are judged after the other steps, over the corpus, before deduplication.
+    Origin: dolma's paragraph Bloom filter; DCLM's BFF.
+    """
 
     name: ClassVar[str] = "repeated_paragraphs"
     version: ClassVar[int] = 2

@@ -27,7 +27,10 @@ from gristmill.filters.api.word_step import WordStep
 
 
 class Repetition(WordStep, frozen=True, kw_only=True):
-    """Judge documents by Gopher's repetition rules."""
+    """Judge documents by Gopher's repetition rules.
+
+    Origin: Rae 2021, table A1.
+    """
 
     name: ClassVar[str] = "repetition"
     version: ClassVar[int] = 1

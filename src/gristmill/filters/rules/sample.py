@@ -34,7 +34,11 @@ BITS = 53  # of a hash that a float64 holds
 
 
 class HashSample(Step, frozen=True, kw_only=True):
-    """Keep a share of the documents, chosen by a hash."""
+    """Keep a share of the documents, chosen by a hash.
+
+    It is the same in any order and on any machine. Origin: datatrove's SamplerFilter, dolma's
+    random_number_v1.
+    """
 
     name: ClassVar[str] = "sample"
     version: ClassVar[int] = 1

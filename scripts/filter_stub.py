@@ -1,19 +1,18 @@
-"""What tells type checkers what `gristmill.filters` has: src/gristmill/filters/__init__.pyi.
-
-After a new step, or a new parameter of a step with variants, write it anew:
-`python -c "from tests.support.filter_stub import write; write()"`.
+"""What tells type checkers what `gristmill.filters` has: src/gristmill/filters/__init__.pyi
+(scripts/reference.py).
 """
 
 import inspect
 import re
+import subprocess
+import sys
 import typing
 
 from gristmill.filters.api import registry
 from gristmill.filters.api.step import Step
-from tests.support import ROOT
 
-PATH = ROOT / "src/gristmill/filters/__init__.pyi"
-HEAD = '''"""Written by tests/support/filter_stub.py, from the steps that there are."""
+PATH = "src/gristmill/filters/__init__.pyi"
+HEAD = '''"""Written by scripts/reference.py, from the steps that there are."""
 
 from typing import Literal, overload
 
@@ -43,7 +42,7 @@ def parameters(kind: type[Step]) -> list[str]:
 
 
 def stub() -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     lines, aliases, functions = [], [], []
     for step in registry.all_built_in():
         name, kinds = registry.public_name(step), registry.variants(step)
@@ -59,19 +58,8 @@ def stub() -> str:
                 functions += ["@overload", f"def {name}(", "    *,", *parameters(kind)]
                 functions.append(f") -> _{kind.__name__}: ...")
     lines = sorted(lines, key=str.lower)
-    return HEAD + "\n".join([*lines, "", *aliases, "", *functions]) + "\n"
-
-
-def lines_of(text: str) -> list[str]:
-    """What a stub says, in order of its words: layout makes no difference."""
-    return sorted(re.findall(r"[\w.|\"]+", text))
-
-
-def write() -> None:
-    """Write the file, in the house's format."""
-    import subprocess
-    import sys
-
-    PATH.write_text(stub())
-    subprocess.run([sys.executable, "-m", "ruff", "check", "-q", "--fix", str(PATH)], check=False)
-    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", str(PATH)], check=False)
+    text = HEAD + "\n".join([*lines, "", *aliases, "", *functions]) + "\n"
+    for command in (["check", "-q", "--fix"], ["format", "-q"]):
+        ruff = [sys.executable, "-m", "ruff", *command, "--stdin-filename", PATH, "-"]
+        text = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True).stdout
+    return text
