@@ -28,17 +28,12 @@ def named(tables: str) -> set[str]:
         ("[deduplicate]\nlines = { most = 3 }\n", {"text.lines"}),
         ("[deduplicate]\nsubstrings = {}\n", {"substrings.cut"}),
         ('[[step]]\nuse = "private"\n', {"pii.redact"}),
+        ('[[step]]\nuse = "extract"\nformat = "markdown"\n', {"html.tokens", "html.written"}),
     ],
 )
 def test_modules_of_a_recipe(tables: str, modules: set[str]) -> None:
     assert named(tables) >= modules
     assert bool(named(tables)) == bool(modules)
-
-
-def test_pages_need_markdown_only_where_it_is_asked_for() -> None:
-    text, markdown = '[[step]]\nuse = "extract"\n', 'format = "markdown"\n'
-    assert named(text + markdown) - named(text) == {"html.markdown", "html.places"}
-    assert "html.marks" in named(text)
 
 
 STEPS = {

@@ -50,12 +50,6 @@ BLOCKS = Pair(
     "kernels/html/test_blocks.py::test_equal_to_the_slow_twin", "naive_blocks.build", "blocks_of"
 )
 TOKENS = Pair("kernels/html/test_tokens.py::test_equal_to_the_slow_twin", "naive", "tokens_of")
-MARKDOWN = "kernels/html/test_markdown.py"
-READ = Pair(
-    f"{MARKDOWN}::test_a_reader_of_markdown_sees_the_page_s_text",
-    "naive_blocks.build",
-    "written_of",
-)
 FOLDING = "kernels/folding/test_compared.py"
 FOLDED = Pair(f"{FOLDING}::check", "naive_folding.folded", "forms")
 FOLDED_WORDS = Pair(f"{FOLDING}::check", "naive_folding.words", "forms")
@@ -146,9 +140,6 @@ TWINS = {
     "html.counts.count": ROWS,
     "html.counts.room": ROWS,
     "html.features.features": ROWS,
-    "html.markdown.write": READ,
-    "html.marked_text.source_of": READ,
-    "html.marks.mark": READ,
     "html.names.key_of": TOKENS,
     "html.names.name_table": TOKENS,
     "html.parse_cost.bound": Pair(
@@ -163,7 +154,9 @@ TWINS = {
     "html.tokens.room": TOKENS,
     "html.tokens.tokenize": TOKENS,
     "html.written.write": Pair(
-        f"{MARKDOWN}::test_plain_text_has_the_kept_blocks", "naive_blocks.build", "written_of"
+        "kernels/html/test_written.py::test_plain_text_has_the_kept_blocks",
+        "naive_blocks.build",
+        "written_of",
     ),
     "lists.aho_corasick.build": Pair(f"{AHO}::check", "find_first"),
     "lists.aho_corasick.count": Pair(f"{AHO}::test_fuzz_count", "count"),

@@ -14,10 +14,9 @@ TYPES_ALONE = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 IMPORT = re.compile(r"^[ \t]*from gristmill\.([\w.]+) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 # Kernels that take long to compile and that a step's module imports for some of its parameters.
 ASKED: dict[str, Callable[[Step], bool]] = {
-    "html.markdown": lambda step: getattr(step, "format", None) == "markdown",
     "models.fasttext_flat": lambda step: (
         step.name == "language" and getattr(step, "model", None) is not None
-    ),
+    )
 }
 # Tokenizers whose pattern is a plain recipe's, and files, which say their pattern when they are
 # read.

@@ -213,7 +213,7 @@ for names in ((), ("packing",)):
 
 
 def test_names_of_groups_are_of_modules() -> None:
-    for name in itertools.chain(places.PLAIN, places.DEMO, places.ALONE, *places.TOGETHER):
+    for name in itertools.chain(places.PLAIN, places.DEMO, *places.TOGETHER):
         assert [module for module in keys.modules() if places.is_named(module, (name,))]
 
 

@@ -74,7 +74,7 @@ class Extract(Step, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "extract"
-    version: ClassVar[int] = 5
+    version: ClassVar[int] = 6
     takes_pages: ClassVar[bool] = True
     example: ClassVar[str] = 'format = "markdown"'
     reasons: ClassVar[Mapping[str, str]] = {

@@ -14,17 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.filters.extract import page_metadata
-from gristmill.kernels.html import (
-    blocks,
-    copies,
-    counts,
-    features,
-    marked_text,
-    marks,
-    parts,
-    tokens,
-    written,
-)
+from gristmill.kernels.html import blocks, copies, counts, features, parts, tokens, written
 from gristmill.kernels.html.names import ATTRIBUTE, ELEMENT
 from gristmill.kernels.models import page_forest, page_types
 
@@ -36,7 +26,8 @@ TYPES = ("article", "collection", "documentation", "forum", "listing", "product"
 LEAST_ROOM = 1 << 20
 HTML, LANG = ELEMENT["html"], ATTRIBUTE["lang"]
 NOTHING = np.empty(0, np.float64)
-TEX_IN_TEXT = re.compile(rb"[Mm]ath[Jj]ax|[Kk]a[Tt]e[Xx]")  # what shows it is in the page
+# MathJax or KaTeX, which show it is in the page; that all begin with one letter makes it fast
+TEX_IN_TEXT = re.compile(rb"a(?:(?<=[Mm]a)th[Jj]ax|(?<=[Kk]a)[Tt]e[Xx])")
 FIRST_TAGS = 8  # of which one may be <html>
 _FIRST_SUBTAG = re.compile(r"\s*([A-Za-z]{1,8})(?:[-_\s]|$)")  # RFC 5646, 2.1
 
@@ -150,7 +141,7 @@ class Extractor:
                 work.elements, elements, work.blocks, counted, kept, self.left_out
             )
         if self.markdown:
-            text = self._markdown(page, count, (elements, found), kept)
+            text = self._markdown(page, count, elements, kept)
         else:
             text = written.write(work.text, work.elements, work.blocks, kept, size)
         block = int(self.counts.page[counts.TITLE_BLOCK])
@@ -179,17 +170,14 @@ class Extractor:
             return DOCUMENTATION_BETA
         return BETAS[self.favor]
 
-    def _markdown(
-        self, page: np.ndarray, count: int, sizes: tuple[int, int], kept: np.ndarray
-    ) -> bytes:
+    def _markdown(self, page: np.ndarray, count: int, elements: int, kept: np.ndarray) -> bytes:
         """The kept blocks as Markdown."""
-        work = self.work
-        source = marked_text.source_of(page, self.tokens, self.attributes, count)
-        marked = marks.mark(source, work.elements, work.blocks, sizes, kept, self.links)
-        raw_tex = TEX_IN_TEXT.search(page.tobytes()) is not None
-        from gristmill.kernels.html import markdown  # compiled where it is asked for
+        from gristmill.filters.extract.markdown import page_source, writer  # where asked for
 
-        return markdown.write(source, work.elements, sizes[0], work.blocks, marked, raw_tex)
+        work = self.work
+        source = page_source.page_source(page, self.tokens, self.attributes, count)
+        raw_tex = TEX_IN_TEXT.search(source.data) is not None
+        return writer.write(source, work.elements, elements, work.blocks, kept, self.links, raw_tex)
 
     def _block(self, block: int) -> str:
         """The text of a block in one line."""

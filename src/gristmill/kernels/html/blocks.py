@@ -146,7 +146,7 @@ def _put_text(data, start, stop, decode, keep, references, blocks, element, text
             flagged = counters[TEXT_SIZE]
             _begin_text(blocks, element, text, counters)
             to = counters[TEXT_SIZE]
-            at, end = put_reference(data, at, stop, False, references, text, to)
+            at, end = put_reference(data, at, stop, references, text, to)
             blank = end - to == 1 and (text[to] <= 0x20)
             blank |= end - to == 2 and text[to] == 0xC2 and text[to + 1] == 0xA0
             if blank:

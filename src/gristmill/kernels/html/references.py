@@ -81,7 +81,9 @@ def _number(data, at, stop, windows, out, to):
         byte = np.int64(data[at])
         digit = byte - 0x30
         if digit > 9:
-            digit = (byte | 0x20) - 0x57 if byte > 0x40 else np.int64(-1)
+            digit = (byte | 0x20) - 0x57
+            if digit < 10:  # a sign before the letters
+                break
         if digit < 0 or digit >= base:
             break
         point = min(point * base + digit, np.int64(0x110000))
@@ -115,7 +117,7 @@ def _is_name_byte(byte):
 
 
 @helper
-def put_reference(data, at, stop, in_attribute, references, out, to):
+def put_reference(data, at, stop, references, out, to):
     """Write what the & at `at` stands for: (where the text goes on, where the output stops).
 
     An & that begins no reference stands for itself. At most MOST_BYTES bytes are written.
@@ -146,10 +148,6 @@ def put_reference(data, at, stop, in_attribute, references, out, to):
             if slot >= 0:
                 best = slot
                 behind = end
-    # In an attribute, a name without its semicolon before = or a letter is part of an address.
-    if best >= 0 and in_attribute and data[behind - 1] != 0x3B and behind < stop:
-        if data[behind] == 0x3D or _is_name_byte(data[behind]):
-            best = np.int64(-1)
     if best < 0:
         out[to] = 0x26
         return first, to + 1

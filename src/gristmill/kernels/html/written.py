@@ -1,7 +1,4 @@
-"""The text of the blocks of a page that are kept: a block a line, the cells of a row in one line.
-
-As Markdown it is written by html/markdown.py.
-"""
+"""The text of a page's kept blocks: a block a line, the cells of a row in one line."""
 
 import numpy as np
 from numba import types

@@ -42,7 +42,6 @@ TOGETHER = (
     ("pii",),
     ("substrings",),
 )
-ALONE = ("html.markdown",)  # of a room that is needed together
 
 
 def is_named(module: str, names: Iterable[str]) -> bool:
@@ -54,18 +53,13 @@ def group(module: str) -> tuple[str, ...]:
     """Return the rooms and modules that are compiled when a module is first imported."""
     if is_named(module, PLAIN):
         return PLAIN
-    if module not in ALONE:
-        for names in TOGETHER:
-            if is_named(module, names):
-                return names
-    return (module,)
+    return next((names for names in TOGETHER if is_named(module, names)), (module,))
 
 
 def needed(names: Iterable[str]) -> list[str]:
     """Return the modules with kernels in these rooms and modules, and those that they import."""
     names, modules = tuple(names), keys.modules()
     asked = {name for name in modules if is_named(name, names)}
-    asked -= {name for name in ALONE if name not in names}
     imported = {other for name in asked for other in keys.closure_of(name)}
     only = os.environ.get(ONLY)
     return [name for name in (only.split(",") if only else modules) if name in imported]
