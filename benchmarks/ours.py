@@ -223,7 +223,7 @@ def _whole() -> None:
     asked = parser.parse_args()
     from processor import SHARED, Used, used
 
-    from gristmill.arrow_setup import set_up_libraries
+    from gristmill.system.arrow_setup import set_up_libraries
 
     start = time.perf_counter()
     set_up_libraries()

@@ -3,7 +3,7 @@
 import signal
 import threading
 
-from gristmill.interrupts import exit_on_ctrl_c
+from gristmill.system.interrupts import exit_on_ctrl_c
 
 
 def main() -> None:

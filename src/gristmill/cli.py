@@ -18,8 +18,6 @@ from gristmill.arguments import BENCH_EXIT_CODES, EXIT_CODES, Json
 from gristmill.completion import PRESETS, among
 from gristmill.errors import GristmillError, MachineError, VerificationError
 from gristmill.explore_verb import explore
-from gristmill.interrupts import exit_on_ctrl_c, handle_ctrl_c
-from gristmill.kernels_folder import refuse_foreign_kernels
 from gristmill.loader_verbs import bench_loader, seen
 from gristmill.mixing_verbs import app as mix_app
 from gristmill.mixing_verbs import doremi, losses
@@ -27,7 +25,6 @@ from gristmill.model_verbs import app as model_app
 from gristmill.model_verbs import tokenizer_app
 from gristmill.network_verbs import publish, pull
 from gristmill.node_verb import node
-from gristmill.output_streams import lost_result, open_streams
 from gristmill.packing_verbs import pack
 from gristmill.release_verbs import release_app
 from gristmill.report_verbs import (
@@ -49,6 +46,9 @@ from gristmill.report_verbs import (
 )
 from gristmill.run_verb import load_and_fork, run
 from gristmill.stats_verbs import chinchilla, stats
+from gristmill.system.interrupts import exit_on_ctrl_c, handle_ctrl_c
+from gristmill.system.kernels_folder import refuse_foreign_kernels
+from gristmill.system.output_streams import lost_result, open_streams
 from gristmill.terminal import PATIENCE, Display, print_result
 from gristmill.trainer_verbs import export, import_tokens
 

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json
-from gristmill.arrow_setup import set_up_libraries
-from gristmill.interrupts import handle_ctrl_c
 from gristmill.report_verbs import Corpus
+from gristmill.system.arrow_setup import set_up_libraries
+from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.terminal import print_result
 
 

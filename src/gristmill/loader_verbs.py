@@ -7,7 +7,7 @@ import typer
 
 from gristmill.arguments import Json
 from gristmill.completion import corpora
-from gristmill.interrupts import handle_ctrl_c
+from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.terminal import print_result
 
 Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)]

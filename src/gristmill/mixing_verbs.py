@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from gristmill.arguments import EXIT_CODES, Json
 from gristmill.errors import RecipeError
-from gristmill.interrupts import handle_ctrl_c
+from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.terminal import print_result, warn
 
 SHOW = "show"

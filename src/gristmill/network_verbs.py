@@ -9,7 +9,7 @@ import typer
 
 from gristmill.arguments import Json
 from gristmill.completion import corpora
-from gristmill.interrupts import handle_ctrl_c
+from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.terminal import Display, print_result
 
 HubTarget = Annotated[

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json, bytes_of
-from gristmill.interrupts import handle_ctrl_c
+from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.terminal import print_result, warn
 
 

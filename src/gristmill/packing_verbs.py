@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from gristmill.arguments import Json
-from gristmill.interrupts import handle_ctrl_c
 from gristmill.report_verbs import Corpus
+from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.terminal import print_result
 
 if TYPE_CHECKING:

@@ -50,9 +50,7 @@ from gristmill.corpus.stored_corpus import corpus_at
 from gristmill.engine import engine as engines
 from gristmill.errors import RecipeError, SourceError
 from gristmill.kernels.jit.build import prepare as compile_kernels
-from gristmill.kernels_folder import kernels_folder
 from gristmill.notebook_bars import notebook_display
-from gristmill.ownership import writable_by_others
 from gristmill.phases import gone_shards, part_of_shards
 from gristmill.phases.all_phases import STOPS
 from gristmill.phases.inputs import fetch, inputs, local_inputs, plan
@@ -89,6 +87,8 @@ from gristmill.store.parts import machine_errors
 from gristmill.store.secrets import refuse_bucket
 from gristmill.store.settings import Settings, asked_of
 from gristmill.store.transfer import Transfer
+from gristmill.system.kernels_folder import kernels_folder
+from gristmill.system.ownership import writable_by_others
 from gristmill.user_input import local, store_url
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gristmill.arguments import EXIT_CODES, Json
-from gristmill.interrupts import handle_ctrl_c
 from gristmill.network_verbs import (
     CloudFrontId,
     CloudFrontPath,
@@ -21,6 +20,7 @@ from gristmill.network_verbs import (
     passphrase_of,
     roles_given,
 )
+from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.terminal import print_result, warn
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import typer
 
 from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.completion import corpora
-from gristmill.interrupts import handle_ctrl_c
-from gristmill.output_streams import is_unread
+from gristmill.system.interrupts import handle_ctrl_c
+from gristmill.system.output_streams import is_unread
 from gristmill.terminal import print_result, warn
 
 Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gristmill.arguments import Json, bytes_of, settings_of
-from gristmill.arrow_setup import set_up_libraries
 from gristmill.completion import PRESETS, STOPS, among
 from gristmill.engine.allocation import let_go_of_code, without_collections
 from gristmill.errors import KEPT_NOTHING, RecipeError
-from gristmill.interrupts import handle_ctrl_c
+from gristmill.system.arrow_setup import set_up_libraries
+from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.terminal import print_result, warn
 from gristmill.user_input import is_scheme
 
@@ -249,10 +249,10 @@ def load_and_fork(recipe: "Loaded | None" = None, rooms: Collection[str] = ()) -
     set_up_libraries()
     with without_collections():
         import gristmill.pipeline  # noqa: F401
-        from gristmill.arrow_setup import without_pandas
         from gristmill.engine import server
         from gristmill.kernels.jit.build import prepare as compile_kernels
         from gristmill.recipe import is_custom, kernel_names
+        from gristmill.system.arrow_setup import without_pandas
 
     if recipe is not None and not any(map(is_custom, recipe.recipe.step)):
         without_pandas()

@@ -13,9 +13,9 @@ import pytest
 from gristmill import pipeline, publish, pull, verify
 from gristmill.corpus import store_lock
 from gristmill.errors import GristmillError, MachineError, RecipeError, VerificationError
-from gristmill.ownership import MARKER
 from gristmill.store import remotes
 from gristmill.store.bucket import Bucket, ChangedError
+from gristmill.system.ownership import MARKER
 from tests.support.every_phase import in_process
 from tests.support.releases import bucket, everything_at, small_corpus
 from tests.support.store_faults import CONDITIONS, Faults, between

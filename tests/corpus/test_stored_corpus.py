@@ -20,12 +20,12 @@ from gristmill.corpus.stored_corpus import StoredCorpus
 from gristmill.engine import engine as engines
 from gristmill.engine.engine import Event, Job
 from gristmill.errors import GristmillError, MachineError, RecipeError, VerificationError
-from gristmill.ownership import MARKER, Prefix, claim
 from gristmill.phases import tasks_on_nodes
 from gristmill.reports.status import ask_of
 from gristmill.store import remotes
 from gristmill.store.bucket import Bucket
 from gristmill.store.parts import Part
+from gristmill.system.ownership import MARKER, Prefix, claim
 from tests.support import servers
 from tests.support.corpora import digests
 from tests.support.every_phase import InProcess, in_process, lay_out_all

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gristmill.arrow_setup import LIBRARIES
 from gristmill.engine import allocation, server
 from gristmill.engine.engine import Job
 from gristmill.engine.executor import threads_with
 from gristmill.engine.local import LocalEngine
+from gristmill.system.arrow_setup import LIBRARIES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only glibc is asked")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import interpreter
+from gristmill.system import interpreter
 from tests.support.processes import descendants
 from tests.support.skips import missing
 

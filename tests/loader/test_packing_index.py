@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gristmill.errors import Damaged, MachineError
 from gristmill.loader import packing_index
 from gristmill.loader.packing_index import IndexWriter, PackingIndex, opened
-from gristmill.ownership import MARKER
+from gristmill.system.ownership import MARKER
 from tests.support import naive_packing, strategies
 
 LIMIT = 9

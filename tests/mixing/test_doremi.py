@@ -17,8 +17,8 @@ from gristmill.errors import GristmillError, MachineError, RecipeError, Verifica
 from gristmill.mixing import doremi as doremi_module
 from gristmill.mixing import proxy
 from gristmill.mixing.doremi import doremi, lines
-from gristmill.ownership import MARKER
 from gristmill.reports.losses import losses
+from gristmill.system.ownership import MARKER
 from tests.support.token_corpora import texts_of_sizes, token_corpus
 
 VOCABULARY = 32

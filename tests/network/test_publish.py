@@ -23,8 +23,8 @@ from gristmill.network import layout, targets
 from gristmill.network.publish import publish
 from gristmill.network.publisher import Publisher, UploadSettings
 from gristmill.network.targets import TargetChangedError, open_target
-from gristmill.ownership import MARKER
 from gristmill.store import manifest as manifests
+from gristmill.system.ownership import MARKER
 from gristmill.terminal import Display
 from tests.support.command import command_line
 from tests.support.corpora import jsonl, pages

@@ -11,8 +11,8 @@ import pytest
 
 from gristmill import run
 from gristmill.errors import MachineError, RecipeError, SourceError
-from gristmill.ownership import MARKER
 from gristmill.phases.process import process
+from gristmill.system.ownership import MARKER
 from tests.support import faults
 from tests.support.corpora import jsonl, pages
 from tests.support.faults import Reply, Site

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from gristmill.errors import SourceError
-from gristmill.ownership import MARKER
 from gristmill.store.answers import Stopped
 from gristmill.store.cache import Cache
 from gristmill.store.download import Promise
 from gristmill.store.remotes import Remote
 from gristmill.store.settings import Settings
 from gristmill.store.transfer import Fetched, Transfer
+from gristmill.system.ownership import MARKER
 from tests.support import faults
 from tests.support.faults import Site, site
 

@@ -27,9 +27,10 @@ import gristmill.pipeline
 import gristmill.reports.rejudge
 import gristmill.reports.verify
 import gristmill.run_verb  # noqa: F401
-from gristmill import cli, interpreter
+from gristmill import cli
 from gristmill.engine import server
 from gristmill.kernels.jit import compile as kernels
+from gristmill.system import interpreter
 
 
 def _become(asked: dict[str, Any], handles: list[int]) -> int:

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import Damaged, MachineError, RecipeError, VerificationError
-from gristmill.ownership import MARKER
 from gristmill.store import manifest as manifests
+from gristmill.system.ownership import MARKER
 from gristmill.tokens import tokenizer as tokenizers
 from gristmill.trainer_formats import FORMATS, nanogpt
 from gristmill.trainer_formats.export import export

@@ -22,9 +22,9 @@ import pytest
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import GristmillError, RecipeError, VerificationError
-from gristmill.ownership import MARKER
 from gristmill.reports.verify import verify
 from gristmill.store import manifest as manifests
+from gristmill.system.ownership import MARKER
 from gristmill.trainer_formats import IMPORTED
 from gristmill.trainer_formats.export import export
 from gristmill.trainer_formats.import_tokens import import_tokens

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
-from gristmill.ownership import claim_folder
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import TEMPORARY, is_temporary
+from gristmill.system.ownership import claim_folder
 
 WORK = "work"
 # Under work/, twice: parts to remove when the new state is there.

@@ -28,13 +28,13 @@ from gristmill.corpus.layout import FILES, OBSOLETE, PROOFS, is_corpus
 from gristmill.corpus.lock import take
 from gristmill.corpus.store_lock import StoreLock
 from gristmill.errors import Damaged, MachineError, VerificationError
-from gristmill.ownership import Prefix, claim
 from gristmill.store import manifest as manifests
 from gristmill.store.bucket import Bucket, ListedObject
 from gristmill.store.cache import Cache
 from gristmill.store.objects import THREADS, ObjectFile, Objects, bring
 from gristmill.store.parts import Part, sync_folder, write_bytes
 from gristmill.store.proof import proven, seal, unseal
+from gristmill.system.ownership import Prefix, claim
 from gristmill.user_input import output, store_url
 
 OBJECTS = "work/objects"

@@ -24,14 +24,14 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from gristmill import interpreter
-from gristmill.arrow_setup import without_pandas
 from gristmill.engine import allocation, server
 from gristmill.engine.engine import Event, Job, WorkerDied
 from gristmill.engine.executor import threads_with
 from gristmill.engine.relations import RELATIONS_MEMORY_MB, Relations, duckdb_with
 from gristmill.errors import GristmillError
 from gristmill.store.parts import machine_errors
+from gristmill.system import interpreter
+from gristmill.system.arrow_setup import without_pandas
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")

@@ -7,7 +7,7 @@ wrong.
 
 import os
 
-from gristmill.arrow_setup import LIBRARIES
+from gristmill.system.arrow_setup import LIBRARIES
 
 # Before the libraries are loaded, and so before the imports.
 os.environ.update({**LIBRARIES, **os.environ})

@@ -29,9 +29,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from gristmill import interpreter
-from gristmill.arrow_setup import LIBRARIES
 from gristmill.errors import MachineError
+from gristmill.system import interpreter
+from gristmill.system.arrow_setup import LIBRARIES
 
 FORK, LOAD = b"f", b"l"
 SIZE = struct.Struct("<I")  # of the names behind LOAD, in bytes

@@ -17,13 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from gristmill import interpreter
 from gristmill.engine import nodes
 from gristmill.engine.engine import Event, Job, WorkerDied
 from gristmill.engine.local import portable, run_here
 from gristmill.engine.relations import Relations
 from gristmill.errors import RecipeError
 from gristmill.store.parts import machine_errors
+from gristmill.system import interpreter
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")

@@ -32,9 +32,9 @@ import numpy as np
 
 from gristmill.errors import Damaged, MachineError
 from gristmill.kernels.packing.lengths import sort_block
-from gristmill.ownership import claim_folder
 from gristmill.store.parts import TEMPORARY, machine_errors, sha256_of, sync_folder
 from gristmill.store.proof import seal, unseal
+from gristmill.system.ownership import claim_folder
 
 FORMAT = 1  # raised when files differ, or documents are cut or packed in another way
 CACHE = "GRISTMILL_PACKING"  # the environment variable that names the folder of the cache

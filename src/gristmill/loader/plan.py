@@ -25,9 +25,9 @@ from gristmill.errors import NO_JSON, RecipeError, VerificationError
 from gristmill.loader.parameters import MOST_WINDOWS, whole_number
 from gristmill.loader.plan_segments import FIXED, GROWING, PlanSegment, opened, segment_of
 from gristmill.loader.window_kinds import Packing, packing_of
-from gristmill.ownership import refuse_file
 from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.store.proof import PROOF, proven, seal, unseal
+from gristmill.system.ownership import refuse_file
 from gristmill.tokens.growth_record import version_of
 from gristmill.user_input import local
 

@@ -30,8 +30,8 @@ from gristmill.mixing import group_dro, proxy
 from gristmill.mixing.fit import weights_toml
 from gristmill.mixing.mix import corpus_of
 from gristmill.mixing.plot import refuse_picture
-from gristmill.ownership import claim_folder
 from gristmill.store.parts import machine_errors, write_bytes
+from gristmill.system.ownership import claim_folder
 
 try:
     import torch

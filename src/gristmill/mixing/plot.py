@@ -9,7 +9,7 @@ import numpy as np
 from gristmill.errors import MachineError, RecipeError
 from gristmill.mixing.laws import EXTRA
 from gristmill.mixing.runs import Swarm
-from gristmill.ownership import refuse_file
+from gristmill.system.ownership import refuse_file
 
 if TYPE_CHECKING:
     from gristmill.mixing.fit import Fitted

@@ -18,9 +18,9 @@ from gristmill.errors import RecipeError
 from gristmill.loader.parameters import whole_number
 from gristmill.mixing.mix import Stage, plan_of, supply_of
 from gristmill.mixing.search import within
-from gristmill.ownership import claim_folder
 from gristmill.recipe.mix_settings import Shares
 from gristmill.store.parts import machine_errors, write_bytes
+from gristmill.system.ownership import claim_folder
 
 STRENGTHS = (1.0, 100.0)
 LEAST = 2e-3  # a share below is 0

@@ -32,10 +32,10 @@ from gristmill.network.croissant import croissant
 from gristmill.network.data_card import data_card
 from gristmill.network.dataset_facts import Config, DatasetFacts, Kind, schema_and_rows
 from gristmill.network.samples import text_samples, token_samples
-from gristmill.ownership import claim_folder
 from gristmill.store.cache import default_cache
 from gristmill.store.manifest import LOCK, MANIFEST, SUMS, Manifest, lock_of, sums
 from gristmill.store.parts import Part, machine_errors, sha256_of, to_json, write_bytes
+from gristmill.system.ownership import claim_folder
 from gristmill.trainer_formats.export import export
 from gristmill.trainer_formats.export_folder import DESCRIPTION, read_description
 

@@ -32,11 +32,11 @@ import msgspec
 
 from gristmill.errors import MachineError
 from gristmill.network.cache_files import CacheFile, files_of, folders_of, free_lock
-from gristmill.ownership import claim_folder, writable_by_others
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import is_cache, locked
 from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
 from gristmill.store.proof import damage
+from gristmill.system.ownership import claim_folder, writable_by_others
 
 # Names at the top of a cache.
 TOP = {"objects", "views", "partial", "needs", "quarantine", "lock", "logs", "seen"}

@@ -19,7 +19,6 @@ from typing import Protocol
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
 from gristmill.network import layout
-from gristmill.ownership import Prefix, claim, claim_folder
 from gristmill.store.bucket import (
     BLOCK,
     Bucket,
@@ -33,6 +32,7 @@ from gristmill.store.bucket import (
 from gristmill.store.cache import locked
 from gristmill.store.parts import TEMPORARY, is_temporary, machine_errors, write_bytes, writing
 from gristmill.store.urls import STORES, is_url, local_path, shown
+from gristmill.system.ownership import Prefix, claim, claim_folder
 
 # Names at the top of a target.
 OWN = {layout.OBJECTS, layout.RELEASES, layout.TRUST, layout.POINTER, ".lock", ".publishers"}

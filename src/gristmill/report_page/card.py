@@ -9,12 +9,12 @@ from gristmill.errors import MachineError
 from gristmill.network import corpus_card
 from gristmill.network.dataset_facts import Sample
 from gristmill.network.samples import text_samples, token_samples
-from gristmill.ownership import by_head, refuse_file
 from gristmill.report_page import figures
 from gristmill.report_page.report import place_of
 from gristmill.report_page.tables import CorpusTables
 from gristmill.reports.contamination import contamination
 from gristmill.store.parts import machine_errors
+from gristmill.system.ownership import by_head, refuse_file
 
 NAME = "-card.md"
 MADE_BY = "<!-- gristmill card -->"  # the first line, by which a card is known

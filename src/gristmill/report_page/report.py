@@ -6,12 +6,12 @@ from typing import Any
 
 from gristmill.corpus.places import has_place
 from gristmill.errors import MachineError, RecipeError
-from gristmill.ownership import by_head, refuse_file
 from gristmill.report_page.facts import collect
 from gristmill.report_page.page import MADE_BY, page
 from gristmill.report_page.tables import CorpusTables
 from gristmill.store.manifest import MANIFEST
 from gristmill.store.parts import machine_errors
+from gristmill.system.ownership import by_head, refuse_file
 
 NAME = "-report.html"
 

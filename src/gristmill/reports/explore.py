@@ -22,12 +22,12 @@ from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step_inputs import installed_inputs
 from gristmill.filters.pii.private import Private
-from gristmill.ownership import refuse_file
 from gristmill.reports.document_map import DocumentMap
 from gristmill.reports.document_tables import AUTHORITY, LANGUAGE
 from gristmill.reports.explored_documents import FIRST, KEPT, LAST, PLACE, ChosenDocuments, Verdict
 from gristmill.reports.verify import finished
 from gristmill.store.parts import writing
+from gristmill.system.ownership import refuse_file
 from gristmill.user_input import local
 
 SAMPLE = 100_000  # documents

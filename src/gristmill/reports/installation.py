@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gristmill import __version__
-from gristmill.kernels_folder import kernels_folder
 from gristmill.store.cache import default_cache
+from gristmill.system.kernels_folder import kernels_folder
 
 
 def installation() -> dict[str, Any]:

@@ -26,9 +26,9 @@ from typing import NamedTuple
 import msgspec
 
 from gristmill.errors import NO_JSON
-from gristmill.ownership import claim_folder
 from gristmill.store.parts import machine_errors, sha256_of, sync_folder, write_json
 from gristmill.store.urls import stored
+from gristmill.system.ownership import claim_folder
 
 TOP = {"urls", "objects", "partial", "runs", "lock", "corpora"}  # names at the top of a cache
 DIGEST = re.compile(r"[0-9a-f]{64}")

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from gristmill.errors import NO_JSON, RecipeError
-from gristmill.try_in_process import TrialError, TrialLimits, try_in_process
+from gristmill.system.try_in_process import TrialError, TrialLimits, try_in_process
 
 BATCH_BYTES = 1 << 20  # of text that goes to the library together, or one longer text
 

@@ -25,7 +25,6 @@ import msgspec
 import numpy as np
 
 from gristmill.errors import NO_JSON, MachineError, RecipeError
-from gristmill.ownership import MARKER, claim_folder
 from gristmill.store.manifest import SUMS, TokenFormat, sums
 from gristmill.store.parts import (
     TEMPORARY,
@@ -40,6 +39,7 @@ from gristmill.store.parts import (
     write_bytes,
     writing,
 )
+from gristmill.system.ownership import MARKER, claim_folder
 from gristmill.trainer_formats.export_progress import ExportProgress, UnwrittenFile
 
 DESCRIPTION, UNFINISHED = "gristmill.json", "gristmill.unfinished.json"

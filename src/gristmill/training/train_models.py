@@ -22,11 +22,11 @@ from gristmill.counted_work import timed
 from gristmill.errors import RecipeError
 from gristmill.filters.models import model_file
 from gristmill.filters.models.model_file import LoadedModel
-from gristmill.ownership import by_head, refuse_file
 from gristmill.source.files_read import counted_files, error_names
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.parts import sha256_of
+from gristmill.system.ownership import by_head, refuse_file
 from gristmill.user_input import local, one_or_more
 
 LEAST_WORDS = 1000  # of a reference text; fewer are too few to estimate from

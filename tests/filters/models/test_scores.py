@@ -18,7 +18,7 @@ from gristmill import schema
 from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.filters.models import score_index
 from gristmill.filters.models.scores import GivenScores
-from gristmill.ownership import is_owned
+from gristmill.system.ownership import is_owned
 from tests.support.steps import given as given_input
 
 

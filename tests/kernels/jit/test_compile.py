@@ -20,7 +20,7 @@ from numba.core import caching
 import gristmill
 from gristmill.kernels.jit import build, keys, places
 from gristmill.kernels.jit import compile as kernels
-from gristmill.kernels_folder import kernels_folder
+from gristmill.system.kernels_folder import kernels_folder
 from tests.support import ROOT
 from tests.support.unpickled import Opened
 

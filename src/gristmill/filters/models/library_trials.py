@@ -6,7 +6,7 @@ refuses it.
 import os
 
 from gristmill.errors import RecipeError
-from gristmill.try_in_process import TrialError, TrialLimits, try_in_process
+from gristmill.system.try_in_process import TrialError, TrialLimits, try_in_process
 
 # Memory besides the file, and for each byte of it, as a library may copy it; processor seconds.
 BYTES, BYTES_A_BYTE, SECONDS = 2 << 30, 4, 300

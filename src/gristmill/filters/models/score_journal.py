@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from gristmill.ownership import claim_folder
 from gristmill.store.cache import default_cache
 from gristmill.store.parts import machine_errors
+from gristmill.system.ownership import claim_folder
 
 EARLIER = re.compile(r"journal|[0-9a-f]{64}(\.lock|\.making)?")
 Score = Callable[[pa.Array], Iterable[tuple[np.ndarray, np.ndarray]]]

@@ -26,10 +26,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-from gristmill import interpreter
 from gristmill.kernels.jit import keys, pack, places
-from gristmill.kernels_folder import is_ready, kernels_folder, note_ready
 from gristmill.progress_line import ProgressLine, seconds_text
+from gristmill.system import interpreter
+from gristmill.system.kernels_folder import is_ready, kernels_folder, note_ready
 
 BUILDING = "GRISTMILL_KERNELS_BUILDING"  # set for the processes that compile: the folder they fill
 MOST_BUILDERS = 8  # each takes some 300 MB

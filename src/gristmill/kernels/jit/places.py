@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gristmill.kernels.jit import keys, pack
-from gristmill.kernels_folder import kernels_folder
+from gristmill.system.kernels_folder import kernels_folder
 
 ONLY = "GRISTMILL_KERNELS_ONLY"  # for tests: the only modules whose code is compiled and kept
 # What a plain recipe needs: text in WET or JSON Lines, in English, no pages, GPT-2's tokens.

@@ -47,7 +47,7 @@ def test_a_run_ends_as_it_would(folder: Path, streams: str) -> None:
 
 def test_no_file_gets_the_number_of_a_closed_stream(folder: Path) -> None:
     """What a library writes to descriptor 1 or 2 would be in a part."""
-    check = "import os, gristmill.output_streams as s; s.open_streams()\n"
+    check = "import os, gristmill.system.output_streams as s; s.open_streams()\n"
     check += "raise SystemExit(os.open('x', os.O_WRONLY | os.O_CREAT) < 3)"
     ran = subprocess.run(
         ["bash", "-c", f'exec {sys.executable} -c "$0" >&- 2>&- <&-', check],

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from gristmill.errors import MachineError
-from gristmill.ownership import foreign
+from gristmill.system.ownership import foreign
 
 NAMED = "GRISTMILL_KERNELS"  # the environment variable that names the folder
 BUILT = re.compile(r"[\w.]+-[0-9a-f]{32}")  # of a module

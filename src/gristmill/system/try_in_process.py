@@ -17,7 +17,7 @@ import sys
 from importlib import import_module
 from typing import NamedTuple
 
-from gristmill import interpreter
+from gristmill.system import interpreter
 
 ANSWER, REFUSAL = b"+", b"-"
 WAIT = 10  # seconds of the clock for one of the processor, where other programs run as well
@@ -44,7 +44,7 @@ def try_in_process(call: str, data: bytes, limits: TrialLimits) -> str:
     bounds = [str(limits.memory), str(limits.seconds)]
     try:
         ended = subprocess.run(
-            interpreter.command("gristmill.try_in_process:_begin", call, *bounds),
+            interpreter.command("gristmill.system.try_in_process:_begin", call, *bounds),
             input=data,
             capture_output=True,
             timeout=limits.seconds * WAIT,

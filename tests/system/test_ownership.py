@@ -23,7 +23,9 @@ from gristmill import pipeline
 from gristmill.cli import app
 from gristmill.errors import MachineError, RecipeError
 from gristmill.loader.plan import LoaderPlan
-from gristmill.ownership import (
+from gristmill.store.bucket import Bucket
+from gristmill.store.cache import Cache
+from gristmill.system.ownership import (
     MARKER,
     NAMES,
     Folder,
@@ -33,8 +35,6 @@ from gristmill.ownership import (
     is_owned,
     writable_by_others,
 )
-from gristmill.store.bucket import Bucket
-from gristmill.store.cache import Cache
 from tests.support import releases
 from tests.support.command import command_line
 from tests.support.corpora import RECIPE, digests, lay_out
@@ -462,7 +462,7 @@ def test_what_a_killed_claim_left_is_nothing(tmp_path: Path) -> None:
 def test_many_processes_begin_in_one_empty_folder(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from gristmill.ownership import claim_folder\n"
+        "from gristmill.system.ownership import claim_folder\n"
         "root, start = Path(sys.argv[1]), float(sys.argv[2])\n"
         "for number in range(40):\n"
         "    while time.time() < start + number * 0.02: pass\n"

@@ -9,7 +9,7 @@ import pytest
 
 from gristmill.errors import RecipeError
 from gristmill.filters.models import library_trials
-from gristmill.try_in_process import TrialError, TrialLimits, try_in_process
+from gristmill.system.try_in_process import TrialError, TrialLimits, try_in_process
 
 LIMITS = TrialLimits(memory=2 << 30, seconds=20)
 HERE = "tests.test_try_in_process"

@@ -37,7 +37,7 @@ def command(call: str, *arguments: str) -> list[str]:
     # The function that multiprocessing uses as well.
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     places = path()
-    package = os.path.join(os.path.dirname(HERE), "__init__.py")
+    package = os.path.join(os.path.dirname(os.path.dirname(HERE)), "__init__.py")
     return [python(), *flags, "-P", HERE, package, call, str(len(places)), *places, *arguments]
 
 
