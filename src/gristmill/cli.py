@@ -26,6 +26,7 @@ from gristmill.model_verbs import tokenizer_app
 from gristmill.network_verbs import publish, pull
 from gristmill.node_verb import node
 from gristmill.packing_verbs import pack
+from gristmill.progress.terminal import PATIENCE, Display, print_result
 from gristmill.release_verbs import release_app
 from gristmill.report_verbs import (
     Corpus,
@@ -49,7 +50,6 @@ from gristmill.stats_verbs import chinchilla, stats
 from gristmill.system.interrupts import exit_on_ctrl_c, handle_ctrl_c
 from gristmill.system.kernels_folder import refuse_foreign_kernels
 from gristmill.system.output_streams import lost_result, open_streams
-from gristmill.terminal import PATIENCE, Display, print_result
 from gristmill.trainer_verbs import export, import_tokens
 
 app = typer.Typer(

@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json
+from gristmill.progress.terminal import print_result
 from gristmill.report_verbs import Corpus
 from gristmill.system.arrow_setup import set_up_libraries
 from gristmill.system.interrupts import handle_ctrl_c
-from gristmill.terminal import print_result
 
 
 def explore(

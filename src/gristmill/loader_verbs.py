@@ -7,8 +7,8 @@ import typer
 
 from gristmill.arguments import Json
 from gristmill.completion import corpora
+from gristmill.progress.terminal import print_result
 from gristmill.system.interrupts import handle_ctrl_c
-from gristmill.terminal import print_result
 
 Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)]
 Plan = Annotated[Path, typer.Option(help="The loader's plan, as LoaderPlan.save writes it.")]

@@ -9,8 +9,8 @@ from typer.core import TyperGroup
 
 from gristmill.arguments import EXIT_CODES, Json
 from gristmill.errors import RecipeError
+from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c
-from gristmill.terminal import print_result, warn
 
 SHOW = "show"
 

@@ -7,8 +7,8 @@ import typer
 
 from gristmill.arguments import Json
 from gristmill.completion import PATTERNS, among
+from gristmill.progress.terminal import print_result
 from gristmill.system.interrupts import handle_ctrl_c
-from gristmill.terminal import print_result
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -9,8 +9,8 @@ import typer
 
 from gristmill.arguments import Json
 from gristmill.completion import corpora
+from gristmill.progress.terminal import Display, print_result
 from gristmill.system.interrupts import handle_ctrl_c
-from gristmill.terminal import Display, print_result
 
 HubTarget = Annotated[
     str,

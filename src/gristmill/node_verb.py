@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json, bytes_of
+from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c
-from gristmill.terminal import print_result, warn
 
 
 def node(

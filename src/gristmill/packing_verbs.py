@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from gristmill.arguments import Json
+from gristmill.progress.terminal import print_result
 from gristmill.report_verbs import Corpus
 from gristmill.system.interrupts import handle_ctrl_c
-from gristmill.terminal import print_result
 
 if TYPE_CHECKING:
     from gristmill.corpus.token_corpus import Split

@@ -50,7 +50,6 @@ from gristmill.corpus.stored_corpus import corpus_at
 from gristmill.engine import engine as engines
 from gristmill.errors import RecipeError, SourceError
 from gristmill.kernels.jit.build import prepare as compile_kernels
-from gristmill.notebook_bars import notebook_display
 from gristmill.phases import gone_shards, part_of_shards
 from gristmill.phases.all_phases import STOPS
 from gristmill.phases.inputs import fetch, inputs, local_inputs, plan
@@ -69,6 +68,7 @@ from gristmill.phases.rounds import PhaseRounds, ShardsFailed
 from gristmill.phases.running import repair
 from gristmill.phases.running.progress import Progress
 from gristmill.phases.tasks_on_nodes import storage_of
+from gristmill.progress.notebook_bars import notebook_display
 from gristmill.recipe import (
     Loaded,
     Recipe,

@@ -20,8 +20,8 @@ from gristmill.network_verbs import (
     passphrase_of,
     roles_given,
 )
+from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c
-from gristmill.terminal import print_result, warn
 
 if TYPE_CHECKING:
     from gristmill.network.trust_metadata import RoleChange

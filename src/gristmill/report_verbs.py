@@ -7,9 +7,9 @@ import typer
 
 from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.completion import corpora
+from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.system.output_streams import is_unread
-from gristmill.terminal import print_result, warn
 
 Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)]
 Out = Annotated[

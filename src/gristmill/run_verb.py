@@ -12,9 +12,9 @@ from gristmill.arguments import Json, bytes_of, settings_of
 from gristmill.completion import PRESETS, STOPS, among
 from gristmill.engine.allocation import let_go_of_code, without_collections
 from gristmill.errors import KEPT_NOTHING, RecipeError
+from gristmill.progress.terminal import print_result, warn
 from gristmill.system.arrow_setup import set_up_libraries
 from gristmill.system.interrupts import handle_ctrl_c
-from gristmill.terminal import print_result, warn
 from gristmill.user_input import is_scheme
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def load_and_fork(recipe: "Loaded | None" = None, rooms: Collection[str] = ()) -
 def _run(as_json: bool, recipe: "Loaded", **options: Any) -> None:
     """Run a recipe with progress on the terminal; then print the funnel."""
     from gristmill.pipeline import run as run_recipe
-    from gristmill.terminal import Display
+    from gristmill.progress.terminal import Display
 
     ctrl_c = handle_ctrl_c()
     try:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from gristmill.arguments import Json
+from gristmill.progress.terminal import print_result
 from gristmill.report_verbs import Corpus
-from gristmill.terminal import print_result
 
 
 def stats(

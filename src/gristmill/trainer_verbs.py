@@ -7,8 +7,8 @@ import typer
 
 from gristmill.arguments import Json
 from gristmill.completion import among, corpora
+from gristmill.progress.terminal import print_result
 from gristmill.system.interrupts import handle_ctrl_c
-from gristmill.terminal import print_result
 from gristmill.trainer_formats import FORMATS, IMPORTED
 
 

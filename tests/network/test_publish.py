@@ -23,9 +23,9 @@ from gristmill.network import layout, targets
 from gristmill.network.publish import publish
 from gristmill.network.publisher import Publisher, UploadSettings
 from gristmill.network.targets import TargetChangedError, open_target
+from gristmill.progress.terminal import Display
 from gristmill.store import manifest as manifests
 from gristmill.system.ownership import MARKER
-from gristmill.terminal import Display
 from tests.support.command import command_line
 from tests.support.corpora import jsonl, pages
 from tests.support.releases import bucket, everything_at, names, pointer_of, small_corpus

@@ -17,8 +17,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from gristmill.corpus.corpus import Corpus
-from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
+from gristmill.progress.counted_work import counted
 from gristmill.store.manifest import MANIFEST, Manifest, TokenFormat, lock_of
 from gristmill.store.mapped_file import Recent, map_file
 from gristmill.store.parts import Part

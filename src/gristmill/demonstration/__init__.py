@@ -16,12 +16,12 @@ from gristmill.demonstration.texts import NEAR_COPY_URL, write_shards
 from gristmill.kernels.jit.build import prepare
 from gristmill.kernels.jit.places import DEMO
 from gristmill.pipeline import run
+from gristmill.progress.terminal import Display
 from gristmill.reports import why as explanation
 from gristmill.reports.verify import verify
 from gristmill.store.parts import machine_errors
 from gristmill.system.kernels_folder import kernels_folder
 from gristmill.system.ownership import claim_folder
-from gristmill.terminal import Display
 
 RECIPE = """\
 output = "corpus"

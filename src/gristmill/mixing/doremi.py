@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.counted_work import counted
 from gristmill.errors import GristmillError, RecipeError
 from gristmill.loader.batch import Batch
 from gristmill.loader.loader import Loader
@@ -30,6 +29,7 @@ from gristmill.mixing import group_dro, proxy
 from gristmill.mixing.fit import weights_toml
 from gristmill.mixing.mix import corpus_of
 from gristmill.mixing.plot import refuse_picture
+from gristmill.progress.counted_work import counted
 from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.system.ownership import claim_folder
 

@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from gristmill.counted_work import counted
 from gristmill.errors import RecipeError
 from gristmill.mixing import laws
 from gristmill.mixing.runs import Swarm, read_runs
 from gristmill.mixing.search import Objective, best_mix, best_of, caps_of, points_under
+from gristmill.progress.counted_work import counted
 
 FOLDS = 5
 RESAMPLES = 40

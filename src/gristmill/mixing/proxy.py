@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
-from gristmill.memory_use import free_memory
+from gristmill.progress.memory_use import free_memory
 from gristmill.store.parts import machine_errors, write_bytes
 
 try:

@@ -28,11 +28,11 @@ from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import WITHDRAWN
 from gristmill.corpus.token_corpus import REMEDY
-from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.lists.withdrawn import REASON, read_list, write_list
 from gristmill.network.withdraw_parts import Before, Urls, Withdrawal, rewritten, token_shard
 from gristmill.phases.output.write_manifest import FUNNEL, RECIPE, recipe_bytes
+from gristmill.progress.counted_work import counted
 from gristmill.recipe import Recipe, stored
 from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache

@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill import schema
-from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step_inputs import installed_inputs
 from gristmill.filters.pii.private import Private
+from gristmill.progress.counted_work import counted
 from gristmill.reports.document_map import DocumentMap
 from gristmill.reports.document_tables import AUTHORITY, LANGUAGE
 from gristmill.reports.explored_documents import FIRST, KEPT, LAST, PLACE, ChosenDocuments, Verdict

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from gristmill.corpus.token_corpus import Split, TokenCorpus, TokenStream
-from gristmill.counted_work import Count, counted
 from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.loader.parameters import whole_number
 from gristmill.mixing import proxy
+from gristmill.progress.counted_work import Count, counted
 from gristmill.reports.token_texts import TokenTexts, token_texts
 
 try:

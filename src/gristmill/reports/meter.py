@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from gristmill.memory_use import PROC, memory, processes
+from gristmill.progress.memory_use import PROC, memory, processes
 
 SECONDS_BETWEEN_READINGS = 0.1
 

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.counted_work import counted
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.near.comparison import KnownPairs
 from gristmill.dedup.near.near_stage import PAIRS_FOUND
@@ -44,6 +43,7 @@ from gristmill.phases.relations.corpus_filters import (
 )
 from gristmill.phases.relations.deduplicate import open_all
 from gristmill.phases.relations.differing_languages import differing_of
+from gristmill.progress.counted_work import counted
 from gristmill.recipe import (
     CODE,
     Loaded,

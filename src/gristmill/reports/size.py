@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gristmill.corpus.corpus import Corpus
-from gristmill.counted_work import timed
 from gristmill.engine.relations import RELATIONS_MEMORY_MB
 from gristmill.errors import SourceError
 from gristmill.phases.all_phases import PHASES
@@ -35,6 +34,7 @@ from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import write_manifest
 from gristmill.phases.running.progress import Progress
 from gristmill.pipeline import Planned, Run, prepare, run
+from gristmill.progress.counted_work import timed
 from gristmill.recipe import Loaded, Recipe, check_pages, load, make_step, refuse_code, with_classes
 from gristmill.reports.meter import Meter, PhaseCost
 from gristmill.reports.size_sample import LEAST, SampledShard, choose, cut, take_packed

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gristmill.corpus.token_corpus import Split, TokenCorpus, TokenStream
-from gristmill.counted_work import counted
 from gristmill.errors import VerificationError
+from gristmill.progress.counted_work import counted
 
 BLOCK = 1 << 24  # tokens that are counted at a time
 COUNTERS = 1 << 25  # of all cores together: 256 MB

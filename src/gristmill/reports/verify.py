@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import part_folders
-from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.relations.frequent_lines import LIST
 from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
+from gristmill.progress.counted_work import counted
 from gristmill.reports.consistency import (
     check_consistency,
     check_imported,

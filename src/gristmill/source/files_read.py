@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from gristmill.counted_work import Count, counted
 from gristmill.errors import SourceError
+from gristmill.progress.counted_work import Count, counted
 
 PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4", ".parquet")
 PACKED_TO = 3  # bytes of text for each byte of a packed file: 2.6 of WET, 3 and more of JSONL

@@ -16,8 +16,8 @@ import msgspec
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.corpus.tokenizer_part import read_tokenizer
-from gristmill.counted_work import Count, counted
 from gristmill.errors import RecipeError, VerificationError
+from gristmill.progress.counted_work import Count, counted
 from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal
 from gristmill.store.proof import proven
 from gristmill.tokens.partitions import belongs_to

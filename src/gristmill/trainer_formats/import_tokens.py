@@ -24,9 +24,9 @@ import numpy as np
 
 from gristmill.corpus.corpus import Corpus, versions
 from gristmill.corpus.layout import remove_if_empty
-from gristmill.counted_work import Count, counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.output.write_manifest import FUNNEL, RUN
+from gristmill.progress.counted_work import Count, counted
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import default_cache
 from gristmill.store.manifest import Imported, ImportedFile, Manifest, TokenFormat

@@ -12,9 +12,9 @@ from typing import Any, BinaryIO, cast
 import msgspec
 import pyarrow as pa
 
-from gristmill.counted_work import counted
 from gristmill.errors import RecipeError
 from gristmill.phases.output.corpus_texts import corpus_texts
+from gristmill.progress.counted_work import counted
 from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest, lock_of
 from gristmill.trainer_formats.export_folder import ExportDescription, ExportFolder

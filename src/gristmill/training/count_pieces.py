@@ -21,7 +21,7 @@ from gristmill.kernels.bpe_training.pieces import CountedPieces, PieceCounter
 from gristmill.kernels.jit.build import processors
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.kernels.pieces.patterns import mark
-from gristmill.memory_use import free_memory
+from gristmill.progress.memory_use import free_memory
 from gristmill.training.texts import Amount, thinned
 
 MOST_PIECES = 1 << 24  # different pieces, in one table: 1 to 2 GB

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from gristmill.columns import utf8_buffers
 from gristmill.corpus.corpus import Corpus
-from gristmill.counted_work import counted
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.output.corpus_texts import corpus_texts
+from gristmill.progress.counted_work import counted
 from gristmill.schema import shard_name
 from gristmill.source.files_read import counted_files, error_names
 from gristmill.source.read import ShardReader

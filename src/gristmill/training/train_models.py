@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.columns import utf8_buffers
-from gristmill.counted_work import timed
 from gristmill.errors import RecipeError
 from gristmill.filters.models import model_file
 from gristmill.filters.models.model_file import LoadedModel
+from gristmill.progress.counted_work import timed
 from gristmill.source.files_read import counted_files, error_names
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields

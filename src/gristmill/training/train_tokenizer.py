@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gristmill.counted_work import timed
 from gristmill.errors import RecipeError
+from gristmill.progress.counted_work import timed
 from gristmill.store.parts import write_bytes
 from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.rank_files import END_OF_TEXT

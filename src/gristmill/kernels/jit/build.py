@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TextIO
 
 from gristmill.kernels.jit import keys, pack, places
-from gristmill.progress_line import ProgressLine, seconds_text
+from gristmill.progress.progress_line import ProgressLine, seconds_text
 from gristmill.system import interpreter
 from gristmill.system.kernels_folder import is_ready, kernels_folder, note_ready
 

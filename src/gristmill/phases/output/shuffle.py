@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 from gristmill.corpus.corpus import Corpus
 from gristmill.engine.engine import Session
 from gristmill.engine.executor import fresh
-from gristmill.memory_use import free_memory
 from gristmill.phases.output.repeats import Values, labels_of, times_of
+from gristmill.progress.memory_use import free_memory
 from gristmill.schema import shard_name
 from gristmill.store.parts import Part
 from gristmill.store.proof import proven

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from gristmill.counted_work import time_left
+from gristmill.progress.counted_work import time_left
 
 
 class Progress:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from gristmill import terminal
-from gristmill.counted_work import counted
-from gristmill.terminal import Display
+from gristmill.progress import terminal
+from gristmill.progress.counted_work import counted
+from gristmill.progress.terminal import Display
 
 WORK = """
 import sys, time
@@ -78,7 +78,7 @@ def test_log_gets_a_line_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(terminal, "EVERY", 0.0)
-    monkeypatch.setattr("gristmill.counted_work.SECONDS_BETWEEN_EVENTS", 0.0)
+    monkeypatch.setattr("gristmill.progress.counted_work.SECONDS_BETWEEN_EVENTS", 0.0)
     with Display(patience=1.0), counted("verify", 4, "documents") as count:
         count.add(1)
     said = capsys.readouterr().err.splitlines()

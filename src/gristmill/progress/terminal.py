@@ -9,10 +9,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from gristmill.counted_work import shown_by, time_left
 from gristmill.errors import printable
-from gristmill.memory_use import memory_of_all
-from gristmill.progress_line import moves_cursor, short_text, state_text
+from gristmill.progress.counted_work import shown_by, time_left
+from gristmill.progress.memory_use import memory_of_all
+from gristmill.progress.progress_line import moves_cursor, short_text, state_text
 
 EVERY = 5.0  # seconds between two plain lines; of long work SELDOM
 SELDOM = 60.0

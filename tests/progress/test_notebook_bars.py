@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from gristmill.notebook_bars import NotebookBars, notebook_display
-from gristmill.progress_line import Markup
+from gristmill.progress.notebook_bars import NotebookBars, notebook_display
+from gristmill.progress.progress_line import Markup
 
 
 def test_bars() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gristmill import progress_line
-from gristmill.progress_line import (
+from gristmill.progress import progress_line
+from gristmill.progress.progress_line import (
     Markup,
     ProgressLine,
     moves_cursor,

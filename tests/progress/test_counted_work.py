@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gristmill import counted_work
-from gristmill.counted_work import counted, shown_by, time_left, timed
+from gristmill.progress import counted_work
+from gristmill.progress.counted_work import counted, shown_by, time_left, timed
 
 
 @pytest.fixture

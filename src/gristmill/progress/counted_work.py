@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from gristmill.notebook_bars import notebook_display
+from gristmill.progress.notebook_bars import notebook_display
 
 Show = Callable[[dict[str, Any]], None]
 SECONDS_BETWEEN_EVENTS = 0.1

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gristmill.errors import printable
-from gristmill.progress_line import Markup, notebook, state_text
+from gristmill.progress.progress_line import Markup, notebook, state_text
 
 EVERY = 0.2  # seconds between two drawings of a bar
 Show = Callable[[dict[str, Any]], None]

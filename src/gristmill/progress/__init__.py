@@ -1,0 +1,1 @@
+"""How far work is: counted, drawn on a terminal or in a notebook, and written as lines."""
