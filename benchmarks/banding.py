@@ -22,8 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill import schema
-from gristmill.columns import utf8_buffers
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.near import candidates
 from gristmill.dedup.settings import Deduplicate, Near
@@ -32,6 +30,8 @@ from gristmill.dedup.signatures import sign
 from gristmill.engine.relations import duckdb_with
 from gristmill.kernels.hashing.minhash import distinct_shingles
 from gristmill.kernels.unicode.normalised import normalise
+from gristmill.tables import schema
+from gristmill.tables.columns import utf8_buffers
 
 SETS = ("govuk_cc_wet_2024a", "postgresql_doc_13_15")
 BANDS = ((32, 4), (16, 8), (20, 6), (14, 8))

@@ -130,7 +130,7 @@ class Ours(Encoder):
     def shaped(self, texts: list[str]) -> Any:
         import ours
 
-        from gristmill.columns import utf8_buffers
+        from gristmill.tables.columns import utf8_buffers
 
         return [utf8_buffers(batch) for batch in ours._batches(texts)]
 

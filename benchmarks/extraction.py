@@ -37,8 +37,8 @@ import rouge
 import shingles
 from section import Section
 
-from gristmill import schema
 from gristmill.filters.extract.extract import Extract, LibraryExtract
+from gristmill.tables import schema
 
 if TYPE_CHECKING:
     from harness import Bench

@@ -198,11 +198,11 @@ def articles(data: Path, parts: Cut = pieces) -> tuple[Labelled, Labelled]:
 def _classified(
     name: str, sets: tuple[Labelled, Labelled], peers: str | None, pages: list[str]
 ) -> dict[str, Any]:
-    from gristmill.columns import utf8_buffers
     from gristmill.filters.api.step import Input
     from gristmill.filters.api.texts import BatchTexts
     from gristmill.filters.models.classifier import scorer
     from gristmill.kernels.unicode.normalised import normalise
+    from gristmill.tables.columns import utf8_buffers
     from gristmill.training.train_models import train_classifier
 
     train, test = sets

@@ -37,8 +37,6 @@ def _works() -> dict[str, Any]:
     import pyarrow as pa
     import rounds
 
-    from gristmill import schema
-    from gristmill.columns import utf8_buffers
     from gristmill.dedup.signatures import SEED
     from gristmill.filters.api.step import Input
     from gristmill.filters.extract.normalise import Normalise
@@ -56,6 +54,8 @@ def _works() -> dict[str, Any]:
     from gristmill.kernels.hashing import minhash
     from gristmill.kernels.unicode.normalised import normalise
     from gristmill.store.cache import default_cache
+    from gristmill.tables import schema
+    from gristmill.tables.columns import utf8_buffers
     from gristmill.tokens.tokenizer import Tokenizer, load
 
     packages = ("numpy", "numba", "llvmlite", "pyarrow")

@@ -96,8 +96,8 @@ def make(folder: Path, count: int, seed: int, hot: float) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from gristmill import schema
-    from gristmill.columns import fixed_binary
+    from gristmill.tables import schema
+    from gristmill.tables.columns import fixed_binary
 
     folder.mkdir(parents=True, exist_ok=True)
     drops = []

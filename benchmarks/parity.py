@@ -25,7 +25,6 @@ import numpy as np
 import pyarrow as pa
 from wrapping import wrapped
 
-from gristmill.columns import utf8_buffers
 from gristmill.filters.api.texts import BatchTexts
 from gristmill.filters.rules.c4 import C4
 from gristmill.filters.rules.fineweb import FineWeb
@@ -34,6 +33,7 @@ from gristmill.filters.rules.repetition import Repetition
 from gristmill.kernels.filters import c4_lines
 from gristmill.kernels.filters.sentences import count_sentences
 from gristmill.kernels.text import words
+from gristmill.tables.columns import utf8_buffers
 
 HERE = Path(__file__).parent
 STEPS = ("gopher", "repetition", "fineweb", "c4")

@@ -49,10 +49,10 @@ def ours(texts: list[str], **table: Any) -> Spans:
     """Spans by the step, in code points."""
     import pyarrow as pa
 
-    from gristmill.columns import utf8_buffers
     from gristmill.filters.api.step import Input
     from gristmill.filters.pii.private import SUFFIXES, Private
     from gristmill.kernels.pii.redact import KINDS as NAMES
+    from gristmill.tables.columns import utf8_buffers
 
     place = str(Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot")
     offsets, data = utf8_buffers(pa.array(texts, pa.string()))
@@ -246,9 +246,9 @@ def rate(texts: list[str]) -> float:
     """MB of text a second by the step, the best of three."""
     import pyarrow as pa
 
-    from gristmill import schema
     from gristmill.filters.api.step import Input
     from gristmill.filters.pii.private import SUFFIXES, Private
+    from gristmill.tables import schema
 
     place = str(Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot")
     measure = Private().load({SUFFIXES: Input("", place, "")})

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gristmill import schema
 from gristmill.dedup.settings import Deduplicate, Near
+from gristmill.tables import schema
 from tests.support.corpora import article
 from tests.support.duplicates import edited, find, real_documents
 from tests.support.naive_folding import folded, words

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill.columns import fixed_binary
 from gristmill.dedup import equal_hashes, exact
 from gristmill.dedup.exact import ExactDuplicates
 from gristmill.dedup.near import keeper_rounds
@@ -17,6 +16,7 @@ from gristmill.dedup.near.candidates import LIKELY
 from gristmill.dedup.near.keeper_rounds import few_pairs
 from gristmill.dedup.shard_tables import ShardTables
 from gristmill.engine.relations import Relations, duckdb_with
+from gristmill.tables.columns import fixed_binary
 
 
 def relations(folder: Path) -> Callable[[], Relations]:

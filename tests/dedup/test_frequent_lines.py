@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import gristmill
-from gristmill import schema
 from gristmill.dedup.lines import line_counts
 from gristmill.dedup.settings import FrequentLines
 from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
 from gristmill.reports.repeated_lines import frequent
+from gristmill.tables import schema
 from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl
 from tests.support.naive_folding import signed_words as normalise

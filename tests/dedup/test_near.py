@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import MachineError, RecipeError, schema
+from gristmill import MachineError, RecipeError
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.signatures import SEED
 from gristmill.engine.relations import duckdb_with
 from gristmill.recipe import parse
+from gristmill.tables import schema
 from tests.support import naive, naive_folding
 from tests.support.duplicates import in_small_pieces, tables, templated
 from tests.support.skips import missing

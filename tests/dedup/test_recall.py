@@ -19,10 +19,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import schema
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.engine.relations import duckdb_with
+from gristmill.tables import schema
 from tests.support import naive, naive_folding
 from tests.support.duplicates import tables
 from tests.support.skips import missing

@@ -5,9 +5,9 @@ import hashlib
 import pyarrow as pa
 import pytest
 
-from gristmill.columns import utf8_buffers
 from gristmill.dedup.signatures import text_hashes
 from gristmill.kernels.unicode.normalised import normalise
+from gristmill.tables.columns import utf8_buffers
 from tests.support import naive
 
 TEXTS = ("", "!!!", "???", "A word.", "a word", "x" * 127, "x" * 128, "x y " * 99, "!!!", "é" * 64)

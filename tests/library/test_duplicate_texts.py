@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import gristmill
-from gristmill.columns import rows_of
 from gristmill.errors import ArgumentError
 from gristmill.library import duplicate_texts
+from gristmill.tables.columns import rows_of
 from tests.support.corpora import article, jsonl
 
 

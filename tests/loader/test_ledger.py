@@ -17,7 +17,7 @@ from gristmill.loader import coverage
 from gristmill.loader.ledger import lines, seen
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan
-from gristmill.schema import document_name
+from gristmill.tables.schema import document_name
 from tests.support import strategies
 from tests.support.command import command_line
 from tests.support.naive_order import numbered

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import gristmill
-from gristmill import schema
 from gristmill.filters.api.registry import all_built_in
 from gristmill.pipeline import run
 from gristmill.report_page import figures, markup, pairs, samples
@@ -22,6 +21,7 @@ from gristmill.report_page.distributions import Distribution, measured
 from gristmill.report_page.tables import CorpusTables
 from gristmill.report_page.thresholds import limits
 from gristmill.store.manifest import lock_of
+from gristmill.tables import schema
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl, lay_out, pages
 from tests.support.table_corpora import table_corpus

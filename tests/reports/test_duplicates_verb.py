@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import gristmill
-from gristmill import RecipeError, VerificationError, schema
+from gristmill import RecipeError, VerificationError
 from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
 from gristmill.pipeline import run
 from gristmill.reports.duplicates import duplicates, lines
+from gristmill.tables import schema
 from tests.support import ROOT
 from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.schema import RAW, first_document
 from gristmill.source import read
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields, without_empty
+from gristmill.tables.schema import RAW, first_document
 from tests.support import strategies
 from tests.support.corpora import jsonl
 

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import schema
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.near import candidates, jaccard, keeper_rounds, key_partitions, signature_rows
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.shard_tables import ShardTables
 from gristmill.dedup.signatures import sign
 from gristmill.engine.relations import duckdb_with
+from gristmill.tables import schema
 from tests.support.corpora import article
 
 

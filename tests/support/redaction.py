@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from gristmill import schema
 from gristmill.filters.api.step import Input
 from gristmill.filters.pii.private import SUFFIXES, Private
+from gristmill.tables import schema
 
 SNAPSHOT = Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot"
 INPUTS = {SUFFIXES: Input("suffixes", str(SNAPSHOT), "")}

@@ -15,7 +15,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
+from gristmill.tables.columns import utf8_buffers
 
 FUZZ = int(os.environ.get("GRISTMILL_FUZZ", "1"))
 

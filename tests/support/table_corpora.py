@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill import schema
 from gristmill.store.manifest import LOCK, MANIFEST, Manifest, RawShard, content_of, encode, lock_of
 from gristmill.store.parts import Part
+from gristmill.tables import schema
 
 SHARDS = 100
 REASONS = [None, "gopher.short_doc", "gopher.long_doc", "language.other", "repetition.top_2_gram"]

@@ -12,9 +12,9 @@ import pytest
 import regex
 from hypothesis import given
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.pieces.patterns import mark
 from gristmill.kernels.unicode.tables import CLASSES, NUMBER, unicode_bits
+from gristmill.tables.columns import utf8_buffers
 from gristmill.tokens.tokenizer import Tokenizer, load
 from tests.support import strategies
 from tests.support.helpers import compiled

@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.shard_tables import read_documents
 from gristmill.errors import Damaged, RecipeError
-from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches
 from gristmill.store.proof import proven
+from gristmill.tables import schema
+from gristmill.tables.schema import shard_name
 
 TABLE = "duplicates/copies.parquet"
 # documents: no cluster up to this size stops a run, whatever its share; of ten documents, three are

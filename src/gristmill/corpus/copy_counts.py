@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill import schema
 from gristmill.corpus.clusters import own
 from gristmill.errors import Damaged
-from gristmill.schema import shard_name
 from gristmill.store.parts import read_rows
+from gristmill.tables import schema
+from gristmill.tables.schema import shard_name
 
 
 def digests(path: Path, numbers: list[int]) -> dict[int, str]:

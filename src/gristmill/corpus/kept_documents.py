@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill import schema
 from gristmill.corpus.corpus import content_key
 from gristmill.dedup.lines.line_counts import LineRemover
 from gristmill.dedup.substrings.span_cutter import SpanCutter
@@ -26,6 +25,7 @@ from gristmill.filters.api.step import Input, Step
 from gristmill.recipe import Recipe, Source
 from gristmill.store.loaded import loaded
 from gristmill.store.parts import read_batches
+from gristmill.tables import schema
 
 SLICE = 4 << 20  # bytes of text given at a time
 FOLDER = "finished"

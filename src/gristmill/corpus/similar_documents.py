@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from gristmill import schema
 from gristmill.errors import Damaged
-from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches, read_rows
+from gristmill.tables import schema
+from gristmill.tables.schema import shard_name
 
 TABLE = "duplicates/similar.parquet"
 

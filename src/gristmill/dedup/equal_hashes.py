@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 
-from gristmill.columns import rows_of
 from gristmill.dedup.disk_arrays import in_sorted
 from gristmill.dedup.shard_tables import ShardTables, grouped
 from gristmill.engine.executor import Executor
 from gristmill.store.parts import read_batches
+from gristmill.tables.columns import rows_of
 
 FEW = 1 << 20  # documents, of 32 bytes each
 

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill import schema
 from gristmill.dedup.drops import EXACT, NEAR, REASONS, SAME_URL, Drops, no_drops
 from gristmill.dedup.equal_hashes import are_few, equal_texts
 from gristmill.dedup.order import Order
@@ -19,6 +18,7 @@ from gristmill.dedup.shard_tables import ShardTables
 from gristmill.engine.executor import Executor, in_turn
 from gristmill.engine.relations import Relations
 from gristmill.store.parts import read_batches
+from gristmill.tables import schema
 
 _REASON = {"urls": REASONS.index(SAME_URL), "exact": REASONS.index(EXACT)}
 _VALUE = {"urls": "url", "exact": "text_hash"}

@@ -21,13 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill import schema
-from gristmill.columns import rows_of
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.shard_tables import ShardTables, read_documents
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
+from gristmill.tables import schema
+from gristmill.tables.columns import rows_of
+from gristmill.tables.schema import shard_name
 
 USED = ("index/", "signatures/", "documents/", "verdicts/")
 

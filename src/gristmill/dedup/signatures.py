@@ -8,9 +8,9 @@ import itertools
 import numpy as np
 import pyarrow as pa
 
-from gristmill import schema
-from gristmill.columns import fixed_binary, utf8_buffers
 from gristmill.dedup.settings import Deduplicate
+from gristmill.tables import schema
+from gristmill.tables.columns import fixed_binary, utf8_buffers
 
 HASH_BYTES = 16
 FEW = 4  # texts up to here are hashed faster one by one

@@ -14,8 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill import schema
-from gristmill.columns import rows_of
 from gristmill.dedup import duplicates, signatures
 from gristmill.dedup.settings import Deduplicate, ExactForm, Near
 from gristmill.dedup.shard_tables import GROUP, ShardTables
@@ -23,7 +21,9 @@ from gristmill.engine.engine import worker_count
 from gristmill.engine.executor import threads_with
 from gristmill.engine.relations import RELATIONS_MEMORY_MB, duckdb_with
 from gristmill.errors import ArgumentError
-from gristmill.user_texts import batches_of, table_of
+from gristmill.tables import schema
+from gristmill.tables.columns import rows_of
+from gristmill.tables.user_texts import batches_of, table_of
 
 RESULT = pa.schema(
     [

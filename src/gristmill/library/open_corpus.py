@@ -14,8 +14,8 @@ from gristmill.corpus.parents import DEFAULT, parent_of
 from gristmill.engine.relations import pattern
 from gristmill.errors import ArgumentError, MachineError, RecipeError, VerificationError
 from gristmill.reports.verify import finished
-from gristmill.schema import shard_of
 from gristmill.store.parts import Part, read_batches, read_rows
+from gristmill.tables.schema import shard_of
 from gristmill.trainer_formats.kept_texts import KeptTexts
 from gristmill.user_input import one_or_more
 

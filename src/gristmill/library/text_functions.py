@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from gristmill import filters
 from gristmill.filters.api.in_memory import Texts
-from gristmill.user_texts import table_of
+from gristmill.tables.user_texts import table_of
 
 Extractor = Literal["resiliparse", "trafilatura", "gristmill"]
 

@@ -17,7 +17,7 @@ from gristmill.loader.order import Orders, SegmentOrder
 from gristmill.loader.parameters import whole_number
 from gristmill.loader.plan import LoaderPlan
 from gristmill.loader.plan_segments import opened
-from gristmill.schema import document_name
+from gristmill.tables.schema import document_name
 
 BLOCK_TOKENS = 1 << 24  # looked up together
 MOST_TOKENS = 1 << 40  # that are counted in one answer: hours

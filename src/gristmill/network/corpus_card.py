@@ -10,8 +10,8 @@ from gristmill.errors import NOT_ABSENT, printable
 from gristmill.network.dataset_facts import Sample, languages, licences, sources_of
 from gristmill.phases.output.write_manifest import recipe_bytes
 from gristmill.recipe import is_custom, make_step, step_name
-from gristmill.schema import document_name
 from gristmill.store.manifest import Manifest
+from gristmill.tables.schema import document_name
 
 LANGUAGES = 20  # that the card names, of those whose duplicates are looked for otherwise
 

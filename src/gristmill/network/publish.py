@@ -19,10 +19,10 @@ from gristmill.network.layout import Release, WithdrawnDocument
 from gristmill.network.publisher import OnUpload, Publisher, UploadSettings
 from gristmill.network.targets import folder_of, open_target
 from gristmill.network.withdraw import listed_documents
-from gristmill.schema import document_name, shard_of
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part
 from gristmill.store.proof import damaged
+from gristmill.tables.schema import document_name, shard_of
 from gristmill.user_input import one_or_more
 
 ALL = "all"

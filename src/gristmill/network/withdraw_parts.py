@@ -18,16 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill import schema
 from gristmill.corpus.clusters import TABLE as COPIES
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.similar_documents import TABLE as SIMILAR
 from gristmill.corpus.token_corpus import split_table
 from gristmill.filters.lists.withdrawn import REASON
 from gristmill.phases.relations.frequent_lines import LIST as LINES
-from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, read_batches, write_bytes, writing, writing_table
+from gristmill.tables import schema
+from gristmill.tables.schema import shard_name
 
 PAIRS = "duplicates/pairs.parquet"
 # Folders with a table for each raw shard, whose rows are removed.

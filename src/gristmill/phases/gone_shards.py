@@ -6,7 +6,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.errors import GONE
 from gristmill.phases.all_phases import PHASES
 from gristmill.phases.inputs.plan import Plan
-from gristmill.schema import shard_name
+from gristmill.tables.schema import shard_name
 
 
 def forget_gone(corpus: Corpus, plan: Plan) -> None:

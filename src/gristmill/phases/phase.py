@@ -30,9 +30,9 @@ from gristmill.phases.inputs.fetch import label
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.running.progress import Progress
 from gristmill.recipe import Recipe
-from gristmill.schema import shard_name
 from gristmill.store.defaults import stored_keys, without_defaults
 from gristmill.store.parts import Part
+from gristmill.tables.schema import shard_name
 from gristmill.tokens.tokenizer import Tokenizer
 
 Counts = TypeVar("Counts")

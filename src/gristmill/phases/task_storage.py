@@ -18,9 +18,9 @@ from gristmill.corpus.corpus import Corpus, Record
 from gristmill.corpus.stored_corpus import StoredCorpus
 from gristmill.engine.engine import Engine, Event, Job, Session
 from gristmill.phases.phase import Output, Phase, State
-from gristmill.schema import shard_name
 from gristmill.store.objects import THREADS
 from gristmill.store.parts import Part
+from gristmill.tables.schema import shard_name
 
 File = tuple[str, Part]  # its path from the corpus' root while it runs, and the part
 

@@ -20,7 +20,7 @@ from gristmill.report_page.markup import (
 from gristmill.report_page.measure_sections import card
 from gristmill.report_page.pairs import Marked, Pair, ShownCluster
 from gristmill.report_page.samples import Shown
-from gristmill.schema import document_name
+from gristmill.tables.schema import document_name
 
 LINE = 160  # characters of a line
 NAMES = {

@@ -14,11 +14,11 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
-from gristmill import schema
 from gristmill.engine.relations import parquet_rows
 from gristmill.errors import MachineError, VerificationError
 from gristmill.reports.verify import check_parts, finished
 from gristmill.store.manifest import Manifest, lock_of
+from gristmill.tables import schema
 
 MEMORY_MB = 1024
 SEED = 0x5EED

@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.decontaminate.decontaminate import FOLDER
 from gristmill.reports.verify import finished
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
+from gristmill.tables import schema
 
 KEY = ("benchmark", "item", "document")
 Key = tuple[str, int, int]

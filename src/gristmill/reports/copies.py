@@ -14,9 +14,9 @@ from gristmill.corpus import copy_counts
 from gristmill.corpus.clusters import TABLE
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches
+from gristmill.tables.schema import shard_name
 
 COPIES = pa.schema(
     [

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
+from gristmill.tables.columns import utf8_buffers
 
 BUCKETS = 512
 BITS = 10  # of the kernel's own buckets, the fewest that it makes

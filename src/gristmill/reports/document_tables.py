@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill import schema
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import VerificationError
 from gristmill.filters.lists.domains import Suffixes, host_of
-from gristmill.schema import shard_name
 from gristmill.store.manifest import RawShard
 from gristmill.store.parts import read_batches
+from gristmill.tables import schema
+from gristmill.tables.schema import shard_name
 
 LANGUAGE = "language.label"  # the measure of the step language
 OTHERS = "(others)"  # languages beyond those that are counted by themselves

@@ -18,8 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill import schema
-from gristmill.columns import strings_of, utf8_buffers
 from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.drops import EXACT, NEAR, SAME_URL
@@ -29,9 +27,11 @@ from gristmill.kernels.folding.compared import compared
 from gristmill.phases.output.write_manifest import read_plan
 from gristmill.reports.status import held
 from gristmill.reports.verify import finished
-from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches
 from gristmill.store.proof import proven
+from gristmill.tables import schema
+from gristmill.tables.columns import strings_of, utf8_buffers
+from gristmill.tables.schema import shard_name
 
 TOP = 10
 SAMPLE = 5  # members of a cluster that are printed

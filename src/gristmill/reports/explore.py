@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill import schema
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step_inputs import installed_inputs
 from gristmill.filters.pii.private import Private
@@ -28,6 +27,7 @@ from gristmill.reports.explored_documents import FIRST, KEPT, LAST, PLACE, Chose
 from gristmill.reports.verify import finished
 from gristmill.store.parts import writing
 from gristmill.system.ownership import refuse_file
+from gristmill.tables import schema
 from gristmill.user_input import local
 
 SAMPLE = 100_000  # documents

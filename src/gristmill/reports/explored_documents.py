@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from gristmill.errors import VerificationError
 from gristmill.reports.document_tables import LANGUAGE
-from gristmill.schema import row_of, shard_name
 from gristmill.store.manifest import Manifest, RawShard
 from gristmill.store.parts import Part, read_batches
+from gristmill.tables.schema import row_of, shard_name
 
 KEPT = "kept"
 READ = ("verdicts", "measures", "text", "documents", "samples")  # folders

@@ -6,8 +6,8 @@ import shutil
 import sys
 from pathlib import Path
 
-from gristmill.schema import document_name
 from gristmill.store.parts import read_batches
+from gristmill.tables.schema import document_name
 
 FEW = 10_000  # rows of verdicts that are looked through for one that was dropped
 

@@ -58,12 +58,12 @@ from gristmill.recipe import (
     with_same_classes,
 )
 from gristmill.reports.verify import finished
-from gristmill.schema import shard_name
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches, read_rows
 from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer
+from gristmill.tables.schema import shard_name
 from gristmill.user_input import output
 
 MEMORY_MB = 400

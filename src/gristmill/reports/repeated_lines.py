@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.phases.relations.frequent_lines import LIST
 from gristmill.reports.verify import finished
 from gristmill.store.parts import read_batches
+from gristmill.tables import schema
 
 TOP = 20
 

@@ -38,9 +38,9 @@ from gristmill.progress.counted_work import timed
 from gristmill.recipe import Loaded, Recipe, check_pages, load, make_step, refuse_code, with_classes
 from gristmill.reports.meter import Meter, PhaseCost
 from gristmill.reports.size_sample import LEAST, SampledShard, choose, cut, take_packed
-from gristmill.schema import shard_name
 from gristmill.store.settings import Settings, asked_of
 from gristmill.store.urls import is_url
+from gristmill.tables.schema import shard_name
 from gristmill.tokens.sorted_runs import order_of
 
 SAMPLE = 16 << 20  # bytes of raw shards to measure

@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.phases.output.corpus_texts import line_cutter
 from gristmill.phases.relations.repeated_substrings import LIST
 from gristmill.reports.verify import finished
-from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches, read_rows
+from gristmill.tables import schema
+from gristmill.tables.schema import shard_name
 
 TOP = 20
 SHOWN = 500  # characters of a span

@@ -28,11 +28,11 @@ from gristmill.reports.consistency import (
     stated_by_tokenizer,
 )
 from gristmill.reports.raw_files import check_raw_files
-from gristmill.schema import shard_name
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, read_batches, sha256_of
+from gristmill.tables.schema import shard_name
 from gristmill.user_input import refuse_store
 
 ROWS = (1 << 32) - 1  # of a document's number: its row in the shard

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.parents import DEFAULT, parent_of
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.reports.reasons import meaning
 from gristmill.reports.top_substrings import spans_of
-from gristmill.schema import shard_name
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches, read_rows
+from gristmill.tables import schema
+from gristmill.tables.schema import shard_name
 from gristmill.tokens.partitions import source_of
 
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.columns import utf8_buffers
 from gristmill.errors import SourceError
 from gristmill.source import parquet_pages
 from gristmill.source.ill_formed import in_words
 from gristmill.source.jsonl import to_extra
 from gristmill.source.rows import BATCH_BYTES, Fields, RowCollector
 from gristmill.store.codecs import BOMB_BYTES, BOMB_RATIO
+from gristmill.tables.columns import utf8_buffers
 
 READ_ROWS = 1024  # rows decoded at a time, at most
 READ_BYTES = 16 << 20  # bytes decoded at a time, about

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.columns import strings_of
 from gristmill.kernels.reading import warc_records as framing
 from gristmill.kernels.reading.spans import gather
 from gristmill.source import http, warc, warc_rows
 from gristmill.source.record_window import Window
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.tables.columns import strings_of
 
 MOST_RECORDS = 4096  # found at a time
 LARGE = 1 << 20  # bytes that a record which the data cuts off hardly has

@@ -10,10 +10,10 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import strings_of
 from gristmill.kernels.reading.json_lines import OTHERS, SLACK, TEXT, URL, JsonColumns, read
 from gristmill.source.jsonl import decode_object, to_extra
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.tables.columns import strings_of
 
 MOST_LINES = 1 << 12  # read at a time
 MOST_WAIT = 64  # lines that are read one by one after one that was not read

@@ -8,9 +8,9 @@ import json
 import re
 from typing import NamedTuple
 
-from gristmill.schema import X_ROBOTS_TAG
 from gristmill.source import charset, http
 from gristmill.source.codings import Undecodable, decode
+from gristmill.tables.schema import X_ROBOTS_TAG
 
 HTML = ("text/html", "application/xhtml+xml")
 BINARY_PREFIX = 1445  # bytes; WHATWG MIME Sniffing, 5.2, reads as many

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from gristmill.columns import well_formed
 from gristmill.errors import NO_JSON, SourceError
 from gristmill.source.ill_formed import MARKED, finite, marks
 from gristmill.source.magic_numbers import ill_formed, is_binary
 from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
+from gristmill.tables.columns import well_formed
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some tools write it before the first line of a file
 MOST_VALUES = 4_000_000  # of a long line with unusual JSON: each takes up to 64 bytes

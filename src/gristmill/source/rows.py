@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import SourceError
-from gristmill.schema import MOST_ROWS, RAW, first_document
 from gristmill.source.ill_formed import MARKED, marks
+from gristmill.tables.columns import utf8_buffers, well_formed
+from gristmill.tables.schema import MOST_ROWS, RAW, first_document
 
 BATCH_BYTES = 2 << 20  # of text
 BATCH_ROWS = 1 << 13

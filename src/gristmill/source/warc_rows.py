@@ -3,9 +3,9 @@
 import json
 from typing import NamedTuple
 
-from gristmill.columns import well_formed
 from gristmill.source import html_page, http
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.tables.columns import well_formed
 
 # Types of records that hold a page, or name a record that holds it.
 WARC_TRUNCATED = "warc_truncated"  # in the column `extra`

@@ -9,7 +9,7 @@ import mmap
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
+from gristmill.tables.columns import utf8_buffers
 
 
 class JoinedTexts:

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import ArgumentError, RecipeError
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.store import transfer, urls
+from gristmill.tables.columns import utf8_buffers, well_formed
+from gristmill.tables.user_texts import batches_of, table_of
 from gristmill.tokens import sentencepiece_model, tokenizer_file
 from gristmill.tokens.added_tokens import AddedTokens, joined
 from gristmill.tokens.byte_level import KernelRules, bytes_of, gpt2_tokens, kernel_rules
@@ -43,7 +44,6 @@ from gristmill.tokens.rank_files import (
     tokens_of_published,
 )
 from gristmill.tokens.token_bytes import TokenBytes, file_token_bytes, rank_token_bytes
-from gristmill.user_texts import batches_of, table_of
 
 
 class Encoded(NamedTuple):

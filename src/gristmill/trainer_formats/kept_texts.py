@@ -15,8 +15,8 @@ import pyarrow as pa
 from gristmill.errors import RecipeError
 from gristmill.phases.output.corpus_texts import corpus_texts
 from gristmill.progress.counted_work import counted
-from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest, lock_of
+from gristmill.tables.schema import shard_name
 from gristmill.trainer_formats.export_folder import ExportDescription, ExportFolder
 
 if sys.version_info >= (3, 14):

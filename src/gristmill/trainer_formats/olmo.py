@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 import numpy as np
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.schema import document_name
+from gristmill.tables.schema import document_name
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import (
     LONGEST,

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from gristmill.schema import shard_name
 from gristmill.store.parts import TableWriter
+from gristmill.tables.schema import shard_name
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.kept_texts import KeptTexts
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
 from gristmill.engine.engine import worker_count
 from gristmill.errors import MachineError, RecipeError
 from gristmill.kernels.bpe_training.pieces import CountedPieces, PieceCounter
@@ -22,6 +21,7 @@ from gristmill.kernels.jit.build import processors
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.kernels.pieces.patterns import mark
 from gristmill.progress.memory_use import free_memory
+from gristmill.tables.columns import utf8_buffers
 from gristmill.training.texts import Amount, thinned
 
 MOST_PIECES = 1 << 24  # different pieces, in one table: 1 to 2 GB

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.store.cache import default_cache
+from gristmill.tables.columns import utf8_buffers
 from gristmill.tokens.growth_record import read_record
 from gristmill.tokens.rank_files import END_OF_TEXT, known_file
 from gristmill.tokens.tokenizer import Tokenizer, load

@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.columns import utf8_buffers
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.phases.output.corpus_texts import corpus_texts
 from gristmill.progress.counted_work import counted
-from gristmill.schema import shard_name
 from gristmill.source.files_read import counted_files, error_names
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_rows
+from gristmill.tables.columns import utf8_buffers
+from gristmill.tables.schema import shard_name
 
 LANGUAGE = "language.label"  # the measure of the step `language`
 KEY = b"gristmill tokenizer sample"

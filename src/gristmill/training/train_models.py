@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.models import model_file
 from gristmill.filters.models.model_file import LoadedModel
@@ -27,6 +26,7 @@ from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.parts import sha256_of
 from gristmill.system.ownership import by_head, refuse_file
+from gristmill.tables.columns import utf8_buffers
 from gristmill.user_input import local, one_or_more
 
 LEAST_WORDS = 1000  # of a reference text; fewer are too few to estimate from

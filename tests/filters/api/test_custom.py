@@ -10,10 +10,10 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.api.custom import Custom, find_source, load
 from gristmill.filters.api.step import Decision, Input
+from gristmill.tables import schema
 
 FILTERS = """
 import pyarrow as pa

@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gristmill import schema
 from gristmill.filters.api.judge import Judged, NamedStep, judge
 from gristmill.filters.api.texts import BatchTexts
 from gristmill.filters.rules.c4 import C4
@@ -15,6 +14,7 @@ from gristmill.filters.rules.gopher import Quality
 from gristmill.filters.rules.repetition import Repetition
 from gristmill.kernels.text import words
 from gristmill.phases.process.process import named
+from gristmill.tables import schema
 from tests.support.corpora import article
 
 STEPS = [

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 
-from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.decontaminate.benchmarks import Benchmark
 from gristmill.filters.decontaminate.common_ngrams import hits, judge_common, unlisted
 from gristmill.filters.decontaminate.decontaminate import Decontaminate, load
 from gristmill.recipe import parse, stored
+from gristmill.tables import schema
 from tests.support import naive, strategies
 from tests.support.corpora import article
 from tests.support.decontaminate import inputs_of, measure

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gristmill import schema
 from gristmill.filters.api.step import Measured
 from gristmill.filters.extract import main_text
 from gristmill.filters.extract.extract import Extract
 from gristmill.source.rows import Fields
+from gristmill.tables import schema
 from tests.support.corpora import record
 from tests.support.http_pages import http
 from tests.support.real_data import RealData

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Measured
 from gristmill.filters.extract.extract import LibraryExtract, depth_of
+from gristmill.tables import schema
 from tests.support.strategies import fuzz, nasty_texts
 
 html = pytest.importorskip("resiliparse.parse.html")

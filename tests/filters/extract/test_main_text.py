@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill import schema
 from gristmill.filters.api.step import Decision, Measured
 from gristmill.filters.extract import main_text
 from gristmill.filters.extract.extract import Extract, LibraryExtract, PageType
+from gristmill.tables import schema
 from tests.support.real_data import RealData
 from tests.support.strategies import fuzz, nasty_texts
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.extract.normalise import Normalise
+from gristmill.tables import schema
 from tests.support import strategies
 from tests.support.naive_tidy import PIECES, tidy
 

@@ -5,10 +5,11 @@ import json
 import pyarrow as pa
 import pytest
 
-from gristmill import filters, schema
+from gristmill import filters
 from gristmill.errors import ArgumentError
 from gristmill.filters.extract.rights import Rights
 from gristmill.source.rows import Fields
+from gristmill.tables import schema
 from tests.support.corpora import record
 from tests.support.http_pages import http
 from tests.support.shards import read

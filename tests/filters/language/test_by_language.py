@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.api.judge import judge, named, schemas_of
 from gristmill.filters.language.by_language import ByLanguage
 from gristmill.filters.language.language import Language
 from gristmill.phases.process.redecide import redecide
 from gristmill.recipe import make_step
+from gristmill.tables import schema
 from tests.support.corpora import article
 
 # Labels are scripts: those need no model.

@@ -14,12 +14,12 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill import schema
 from gristmill.demonstration.texts import OTHER_LANGUAGES
 from gristmill.errors import ArgumentError, RecipeError
 from gristmill.filters.api.step import Decision, Input, Measured
 from gristmill.filters.language import codes, scripts
 from gristmill.filters.language.language import PACKAGED, Language
+from gristmill.tables import schema
 from tests.support import ROOT, strategies
 from tests.support.corpora import article
 from tests.support.fasttext_files import assemble, packaged

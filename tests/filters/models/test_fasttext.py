@@ -15,7 +15,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gristmill.columns import on_lines, utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Input
 from gristmill.filters.language.language import Language
@@ -24,6 +23,7 @@ from gristmill.filters.models.classifier import Classifier
 from gristmill.filters.models.fasttext_file import LabelledModel, labels_of, mapped, read, read_bag
 from gristmill.kernels.models import fasttext_flat, fasttext_hierarchical, fasttext_softmax
 from gristmill.kernels.models.fasttext_words import NARROW
+from gristmill.tables.columns import on_lines, utf8_buffers
 from tests.support.fasttext_files import BAGS, LABELS, WORDS, assemble, packaged
 from tests.support.strategies import batches
 

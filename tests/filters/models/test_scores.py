@@ -14,11 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gristmill import schema
 from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.filters.models import score_index
 from gristmill.filters.models.scores import GivenScores
 from gristmill.system.ownership import is_owned
+from gristmill.tables import schema
 from tests.support.steps import given as given_input
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gristmill import schema
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Input
 from gristmill.filters.models.transformers import Judge, Transformers
+from gristmill.tables import schema
 from tests.support.corpora import article
 from tests.support.judges import make_judge
 from tests.support.steps import given

@@ -22,11 +22,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill import RecipeError, run, verify
-from gristmill.columns import utf8_buffers
 from gristmill.filters.api.step import Input
 from gristmill.filters.pii import names, phone_numbers
 from gristmill.filters.pii.private import LISTS, Private
 from gristmill.kernels.pii.redact import KINDS as KIND_NAMES
+from gristmill.tables.columns import utf8_buffers
 from tests.support import strategies
 from tests.support.corpora import article, jsonl
 from tests.support.pii import PIECES, THEIR_IP, THEIR_MAIL, is_global

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from gristmill import schema
 from gristmill.filters.api.step import Decision
 from gristmill.filters.rules.gopher import Lab
+from gristmill.tables import schema
 from tests.support.corpora import article
 from tests.support.strategies import batches
 

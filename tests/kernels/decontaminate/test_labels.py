@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.decontaminate import labels
+from gristmill.tables.columns import utf8_buffers
 from tests.support import naive, strategies
 
 

@@ -4,9 +4,9 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.filters import gopher_lines, gopher_quality
 from gristmill.kernels.text import words
+from gristmill.tables.columns import utf8_buffers
 from tests.support import naive, strategies
 
 

@@ -6,9 +6,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.filters import gopher_lines, gopher_quality
 from gristmill.kernels.text import words
+from gristmill.tables.columns import utf8_buffers
 from tests.support import strategies
 
 STOPS = (

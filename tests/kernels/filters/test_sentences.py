@@ -5,9 +5,9 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.filters.sentences import count_sentences, find_sentences
 from gristmill.kernels.text import words
+from gristmill.tables.columns import utf8_buffers
 from tests.support import strategies
 from tests.support.naive_lines import Line, sentences
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.folding import fold_tables as tables
 from gristmill.kernels.folding.compared import compared, locate_words
 from gristmill.kernels.folding.folded_text import GROWTH
+from gristmill.tables.columns import utf8_buffers
 from tests.support import naive, naive_folding, strategies
 
 # Letters with marks in and out of order, Hangul, Bengali, what folds, and what is not drawn.

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.html import parse_cost
 from gristmill.kernels.html.tags import KIND_NAMES
+from gristmill.tables.columns import utf8_buffers
 from tests.support.strategies import fuzz
 
 NEVER = 1 << 60

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.lists import aho_corasick
+from gristmill.tables.columns import utf8_buffers
 from tests.support import strategies
 
 NAMES = dict(zip(map(ord, "ABCDEFGHIJKLMNOPQRSTUVWXYZ"), "abcdefghijklmnopqrstuvwxyz", strict=True))

@@ -9,9 +9,9 @@ import tldextract.remote
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.lists import aho_corasick, urls
 from gristmill.kernels.lists import entries as listed
+from gristmill.tables.columns import utf8_buffers
 from tests.support import strategies
 
 HOST_PARTS = (

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.filters.models import ngram_file
 from gristmill.kernels.models import ngram_model
 from gristmill.kernels.models.ngram_model import BEGIN, END, FIRST, UNIT, UNKNOWN
 from gristmill.kernels.unicode.normalised import normalise
+from gristmill.tables.columns import utf8_buffers
 from tests.support import naive, strategies
 from tests.support.corpora import article
 from tests.support.kneser_ney import B, E, Estimate, U

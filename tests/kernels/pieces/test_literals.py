@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.pieces import literals
+from gristmill.tables.columns import utf8_buffers
 from tests.support import strategies
 
 LISTS = (

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.pieces import kinds
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.kernels.pieces.patterns import mark
 from gristmill.kernels.unicode.tables import CLASSES, SYMBOL
+from gristmill.tables.columns import utf8_buffers
 from tests.support import naive_pieces, strategies
 from tests.support.piece_texts import FRAMES, HARD, some_points
 

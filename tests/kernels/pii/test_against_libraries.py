@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.pii import context_words, redact
 from gristmill.kernels.pii.numbers import IBANS
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
+from gristmill.tables.columns import utf8_buffers
 
 iban = pytest.importorskip("stdnum.iban")
 luhn = pytest.importorskip("stdnum.luhn")

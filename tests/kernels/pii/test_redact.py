@@ -13,12 +13,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.filters.pii.private import ROUNDS
 from gristmill.kernels.pii import context_words, email_addresses, ip_addresses, numbers, phones
 from gristmill.kernels.pii import redact as kernel
 from gristmill.kernels.pii.rewrite import rewrite as rewrite_spans
 from gristmill.kernels.unicode.tables import CLASSES, LETTER, NUMBER, UNSPACED
+from gristmill.tables.columns import utf8_buffers
 from tests.support import strategies
 from tests.support.pii import PIECES, THEIR_IP, THEIR_MAIL, is_global
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.columns import strings_of, utf8_buffers
 from gristmill.kernels.substrings.cut import BOUNDARIES, CutSpans, cut
+from gristmill.tables.columns import strings_of, utf8_buffers
 from tests.support import naive_substrings, strategies
 
 TEXT = st.lists(

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.text import lines
 from gristmill.kernels.unicode.normalised import normalise
+from gristmill.tables.columns import utf8_buffers
 from tests.support import naive, strategies
 from tests.support.naive_lines import cut_lines, find
 

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import example, given
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.text import words
+from gristmill.tables.columns import utf8_buffers
 from tests.support import naive, strategies
 
 

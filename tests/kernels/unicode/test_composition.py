@@ -5,8 +5,8 @@ import unicodedata
 import pyarrow as pa
 from hypothesis import example, given
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.unicode import composition
+from gristmill.tables.columns import utf8_buffers
 from tests.support import naive, strategies
 
 

@@ -4,8 +4,8 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.unicode import normalised
+from gristmill.tables.columns import utf8_buffers
 from tests.support import naive, strategies
 
 

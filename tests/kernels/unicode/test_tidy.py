@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gristmill.columns import utf8_buffers
 from gristmill.kernels.unicode import tidy as kernel
+from gristmill.tables.columns import utf8_buffers
 from tests.support import strategies
 from tests.support.naive_tidy import PIECES, tidy
 

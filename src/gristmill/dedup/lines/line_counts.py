@@ -29,11 +29,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.columns import strings_of, utf8_buffers
 from gristmill.dedup.settings import FrequentLines
 from gristmill.engine.relations import Opener
 from gristmill.errors import Damaged
 from gristmill.store.parts import open_table, read_batches
+from gristmill.tables.columns import strings_of, utf8_buffers
 
 if TYPE_CHECKING:
     from gristmill.kernels.text import lines as kernels

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.columns import utf8_buffers
 from gristmill.dedup.disk_arrays import map_array, write_array
 from gristmill.dedup.near.candidates import LIKELY
 from gristmill.dedup.settings import Near
@@ -26,6 +25,7 @@ from gristmill.dedup.shard_tables import ShardTables, grouped, read_documents
 from gristmill.engine.executor import Executor, fresh
 from gristmill.errors import MachineError
 from gristmill.store.parts import read_batches
+from gristmill.tables.columns import utf8_buffers
 
 SHINGLES = 1 << 22  # hashes that are compared together (8 bytes each)
 

@@ -22,7 +22,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.columns import rows_of
 from gristmill.dedup.disk_arrays import in_sorted, map_array, read_rows, write_array
 from gristmill.dedup.near.key_partitions import KeyFile, PartitionTask, write_pairs
 from gristmill.dedup.order import Order, read_places
@@ -30,6 +29,7 @@ from gristmill.dedup.settings import Near
 from gristmill.dedup.shard_tables import ShardTables, grouped
 from gristmill.engine.executor import Executor, fresh
 from gristmill.store.parts import read_batches
+from gristmill.tables.columns import rows_of
 
 KEYS = 1 << 23  # keys of one partition of an index, before those that occur once are left out
 FINER = 4  # without an index, partitions have a part of them: more tasks

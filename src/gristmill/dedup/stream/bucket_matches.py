@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers, well_formed
 from gristmill.dedup.near.candidates import least_agreement
 from gristmill.dedup.settings import ExactForm, Near
 from gristmill.dedup.signatures import HASH_BYTES, SEED, text_hashes
 from gristmill.dedup.stream.sqlite_store import SqliteStore
 from gristmill.kernels.folding.compared import compared
 from gristmill.kernels.hashing import minhash, pairs
+from gristmill.tables.columns import utf8_buffers, well_formed
 
 PAIR_BITS = 48  # of the candidate in a pair; the place of the text in its batch is above them
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill.columns import strings_of, utf8_buffers
 from gristmill.dedup.settings import Substrings
 from gristmill.errors import Damaged
-from gristmill.schema import first_document
+from gristmill.tables.columns import strings_of, utf8_buffers
+from gristmill.tables.schema import first_document
 
 
 def shard_spans(path: Path, number: int) -> pa.Table:

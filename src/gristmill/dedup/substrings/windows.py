@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
 from gristmill.dedup.disk_arrays import in_sorted, map_array, write_array
+from gristmill.tables.columns import utf8_buffers
 
 ANCHORS = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("hash", "places")])
 MEMBER = np.dtype(

@@ -31,7 +31,7 @@ from msgspec import Meta
 
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step, keep_all
-from gristmill.schema import document_name
+from gristmill.tables.schema import document_name
 
 USE = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]{0,63}\Z"
 RESERVED = ("deduplicate", "read", "target")

@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill import schema
 from gristmill.errors import ArgumentError
 from gristmill.filters.api.custom import RESERVED, function_measure
 from gristmill.filters.api.judge import Judged, Judgement, NamedStep, named, schemas_of
@@ -29,7 +28,8 @@ from gristmill.filters.api.one_text import judge_one
 from gristmill.filters.api.step import Step, keep_all
 from gristmill.filters.api.step_inputs import PIN, find
 from gristmill.filters.api.texts import BatchTexts
-from gristmill.user_texts import (
+from gristmill.tables import schema
+from gristmill.tables.user_texts import (
     batches_of,
     is_dataset,
     is_stream,

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from gristmill.filters.api.step import Measured, Step, keep_all
 from gristmill.filters.api.texts import BatchMeasure, BatchTexts, TextMeasure
-from gristmill.schema import DOCUMENTS, VERDICTS
+from gristmill.tables.schema import DOCUMENTS, VERDICTS
 
 
 class Judgement(NamedTuple):

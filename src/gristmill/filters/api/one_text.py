@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from gristmill.columns import well_formed
 from gristmill.filters.api.judge import NamedStep, of_text
 from gristmill.filters.api.texts import BatchTexts
-from gristmill.schema import DOCUMENTS
+from gristmill.tables.columns import well_formed
+from gristmill.tables.schema import DOCUMENTS
 
 TEXT = DOCUMENTS.get_field_index("text")
 

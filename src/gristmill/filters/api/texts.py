@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.columns import utf8_buffers
+from gristmill.tables.columns import utf8_buffers
 
 if TYPE_CHECKING:
     from gristmill.filters.api.library_words import Library

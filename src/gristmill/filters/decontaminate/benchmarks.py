@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Meta
 
-from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Inputs
 from gristmill.filters.decontaminate import benchmark_files as files
 from gristmill.filters.decontaminate.benchmark_files import Kind
+from gristmill.tables.columns import utf8_buffers, well_formed
 
 MOST_BYTES = 1 << 30  # of all items' parts: text and table stay within some GB
 WAYS = ("ignored", "templates", "joined", "whole", "ngrams")  # in which an item is looked for

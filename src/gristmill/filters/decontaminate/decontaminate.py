@@ -35,8 +35,6 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Meta
 
-from gristmill import schema
-from gristmill.columns import utf8_buffers
 from gristmill.filters.api.corpus_rules import CorpusRule
 from gristmill.filters.api.step import (
     Check,
@@ -56,6 +54,8 @@ from gristmill.filters.decontaminate.benchmarks import (
     read_parts,
 )
 from gristmill.filters.decontaminate.common_ngrams import CommonNgrams
+from gristmill.tables import schema
+from gristmill.tables.columns import utf8_buffers
 
 if TYPE_CHECKING:
     from gristmill.filters.decontaminate.segment_minhash import Signed, Similar

@@ -44,11 +44,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
-from gristmill.columns import utf8_buffers, well_formed
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check
 from gristmill.filters.extract.page_rows import Page, columns_of, is_page, texts_of
 from gristmill.filters.extract.tree_depth import depth_of
+from gristmill.tables.columns import utf8_buffers, well_formed
 
 # Parameters that our own extraction has not, nor this value of `format`.
 LIBRARY = ("extractor", "main_content", "max_steps", "max_work", "max_tags", "favor_precision")

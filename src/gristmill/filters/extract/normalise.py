@@ -36,9 +36,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Inputs, Measured, Step
+from gristmill.tables.columns import utf8_buffers
 
 
 class Normalise(Step, frozen=True, kw_only=True):

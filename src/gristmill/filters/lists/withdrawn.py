@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Inputs, Measured, Step
-from gristmill.schema import MOST_ROWS, MOST_SHARDS, document_name, first_document
+from gristmill.tables.schema import MOST_ROWS, MOST_SHARDS, document_name, first_document
 
 REASON = "withdrawn.listed"
 

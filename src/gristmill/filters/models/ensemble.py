@@ -38,8 +38,8 @@ from gristmill.engine.relations import Relations
 from gristmill.errors import RecipeError
 from gristmill.filters.api.corpus_rules import CorpusRule, Kept, RuleResult
 from gristmill.filters.api.step import Inputs, Measured, Step
-from gristmill.schema import shard_of
 from gristmill.store.parts import read_batches
+from gristmill.tables.schema import shard_of
 
 Combine = Literal["max", "mean", "rank_mean", "bucket_max"]
 VALUED = pa.schema([pa.field("value", pa.float64())])

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
-from gristmill.columns import on_lines
 from gristmill.filters.models.fasttext_format import (
     HIERARCHICAL_SOFTMAX,
     SOFTMAX,
@@ -27,6 +26,7 @@ from gristmill.filters.models.fasttext_format import (
 )
 from gristmill.kernels.models.fasttext_words import FREE, LONGEST, MOST_SIZES, HierarchicalModel
 from gristmill.kernels.models.subwords import BASIS, PRIME
+from gristmill.tables.columns import on_lines
 
 if TYPE_CHECKING:
     from gristmill.kernels.models.fasttext_flat import FlatModel

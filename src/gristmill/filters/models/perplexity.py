@@ -31,7 +31,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
-from gristmill.columns import strings_of, utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import (
     Check,
@@ -47,6 +46,7 @@ from gristmill.filters.api.step import (
 )
 from gristmill.filters.models import model_file
 from gristmill.filters.models.library_trials import try_file
+from gristmill.tables.columns import strings_of, utf8_buffers
 
 Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
 LN_10 = 2.302585092994046

@@ -28,11 +28,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.columns import utf8_buffers
 from gristmill.errors import NO_JSON, RecipeError
 from gristmill.filters.api.step import Input
-from gristmill.schema import MOST_ROWS, MOST_SHARDS, first_document
 from gristmill.store.codecs import Damage, DecodedPieces
+from gristmill.tables.columns import utf8_buffers
+from gristmill.tables.schema import MOST_ROWS, MOST_SHARDS, first_document
 
 By = Literal["document", "url", "text"]
 ROWS = 1 << 16  # of a block

@@ -55,7 +55,7 @@ from gristmill.filters.models.score_files import (
     document_keys,
 )
 from gristmill.filters.models.score_index import Given, RepeatedKey, Repeats, ScoreIndex, build
-from gristmill.schema import document_name
+from gristmill.tables.schema import document_name
 
 NAME = "[a-z][a-z0-9_]{0,31}"
 TAKEN = ("missing", "repeats")

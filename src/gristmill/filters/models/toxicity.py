@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
 from gristmill.filters.api.step import (
     Check,
     Decision,
@@ -31,6 +30,7 @@ from gristmill.filters.api.step import (
 )
 from gristmill.filters.api.texts import BatchTexts, TextMeasure
 from gristmill.filters.models.classifier import scorer
+from gristmill.tables.columns import utf8_buffers
 
 
 class Toxicity(Step, frozen=True, kw_only=True):

@@ -43,12 +43,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
-from gristmill.columns import strings_of, utf8_buffers
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Inputs, Measured, Step, keep_all
 from gristmill.filters.lists.domains import Suffixes
 from gristmill.filters.pii import names as people
 from gristmill.filters.pii import phone_numbers
+from gristmill.tables.columns import strings_of, utf8_buffers
 
 SUFFIXES = "package:tldextract/.tld_set_snapshot"
 PHONES = "version:phonenumbers"

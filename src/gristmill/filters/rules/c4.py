@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
-from gristmill.columns import strings_of, utf8_buffers
 from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check, measured
 from gristmill.filters.api.texts import BatchTexts, TextMeasure
+from gristmill.tables.columns import strings_of, utf8_buffers
 
 
 class C4(Step, frozen=True, kw_only=True):

@@ -26,11 +26,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Meta
 
-from gristmill.columns import utf8_buffers
 from gristmill.engine.relations import Relations
 from gristmill.filters.api.corpus_rules import CorpusRule, Kept, RuleResult
 from gristmill.filters.api.step import Inputs, Measured, Step, refuse_nan
 from gristmill.store.parts import read_batches
+from gristmill.tables.columns import utf8_buffers
 
 FOLDER = "tables/repeated_paragraphs"
 RELATION = "filters/rules/repeated_paragraphs"  # its SQL, beside this module

@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.columns import on_lines
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.groups import (
     Bytes,
@@ -42,6 +41,7 @@ from gristmill.kernels.models.subwords import (
     list_ngrams,
     row_of,
 )
+from gristmill.tables.columns import on_lines
 
 LABEL = np.uint64(int.from_bytes(b"__label_", "little"))
 LOW = np.uint64(2**32 - 1)

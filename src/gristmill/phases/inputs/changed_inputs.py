@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gristmill.errors import RecipeError
-from gristmill.schema import shard_name
 from gristmill.store.urls import is_url, shown
+from gristmill.tables.schema import shard_name
 
 SHOWN = 5  # names in a message
 

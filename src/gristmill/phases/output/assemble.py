@@ -42,8 +42,8 @@ from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS
 from gristmill.recipe import Recipe
-from gristmill.schema import shard_name
 from gristmill.store.parts import Part
+from gristmill.tables.schema import shard_name
 from gristmill.tokens.ordered_documents import OrderedDocuments, ordered
 from gristmill.tokens.partitions import partition_name
 from gristmill.tokens.shards import ShardWriter, in_order, part_of

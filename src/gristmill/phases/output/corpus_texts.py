@@ -19,9 +19,9 @@ from gristmill.phases.inputs.inputs import installed, is_as_made
 from gristmill.phases.relations.frequent_lines import LIST, cut_of
 from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
 from gristmill.recipe import Recipe
-from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
+from gristmill.tables.schema import shard_name
 
 
 def corpus_texts(

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 from gristmill.corpus.copy_counts import Copies
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, printable
-from gristmill.schema import shard_name
 from gristmill.store.proof import proven
+from gristmill.tables.schema import shard_name
 from gristmill.tokens.partitions import SEPARATOR
 from gristmill.tokens.token_settings import LABEL, LABEL_RULE, Partition, Repeat
 

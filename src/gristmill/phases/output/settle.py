@@ -27,8 +27,8 @@ from gristmill.phases.inputs.plan import (
 from gristmill.phases.output.tokenize import TOKENIZE
 from gristmill.phases.phase import State
 from gristmill.recipe import Recipe
-from gristmill.schema import shard_name
 from gristmill.store.proof import proven
+from gristmill.tables.schema import shard_name
 
 SPARE = 1.1  # shards that are read, for each that seems to be needed
 MOST_GROWTH = 4  # shards of a wave, for each that was read before

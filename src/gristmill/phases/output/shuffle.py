@@ -29,9 +29,9 @@ from gristmill.engine.engine import Session
 from gristmill.engine.executor import fresh
 from gristmill.phases.output.repeats import Values, labels_of, times_of
 from gristmill.progress.memory_use import free_memory
-from gristmill.schema import shard_name
 from gristmill.store.parts import Part
 from gristmill.store.proof import proven
+from gristmill.tables.schema import shard_name
 from gristmill.tokens.ordered_documents import OrderedDocuments
 from gristmill.tokens.shards import Apart, Block, ShardWriter, TokenizedShard, in_order, part_of
 from gristmill.tokens.sorted_runs import Piece, RunWriter, SeededOrder, SortedRun, merged, order_of

@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill import schema
 from gristmill.corpus.clusters import TABLE, found_in
 from gristmill.corpus.copy_counts import Copies, digests
 from gristmill.corpus.corpus import Corpus, content_key
@@ -36,11 +35,12 @@ from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
 from gristmill.phases.relations.repeated_substrings import REPEATED_SUBSTRINGS, SpanCut, span_cuts
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
-from gristmill.schema import shard_name
 from gristmill.store.loaded import loaded
 from gristmill.store.parts import Part, write_bytes, writing, writing_table
 from gristmill.store.proof import proven
 from gristmill.store.transfer import Transfer
+from gristmill.tables import schema
+from gristmill.tables.schema import shard_name
 from gristmill.tokens.tokenizer import Tokenizer, load
 
 INDEX = pa.schema(

@@ -9,9 +9,9 @@ an old one, of which full shards are already written.
 import numpy as np
 import pyarrow as pa
 
-from gristmill.columns import utf8_buffers
 from gristmill.dedup.signatures import text_hashes
 from gristmill.recipe import Recipe
+from gristmill.tables.columns import utf8_buffers
 
 
 def has_hash_of_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:

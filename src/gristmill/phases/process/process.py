@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill import schema
 from gristmill.corpus.corpus import Corpus, content_key
 from gristmill.errors import GristmillError, MachineError, SourceError
 from gristmill.filters.api.judge import Judged, NamedStep, judge, named, schemas_of
@@ -44,7 +43,6 @@ from gristmill.phases.process.process_task import (
 from gristmill.phases.process.reuse import Old, Reused, usable
 from gristmill.phases.process.samples import Sampler
 from gristmill.recipe import Source
-from gristmill.schema import shard_name
 from gristmill.source import pack
 from gristmill.source.files_read import text_size
 from gristmill.source.kinds import OVERRIDE, extension
@@ -54,6 +52,8 @@ from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.store.codecs import Proof, UnprovedMember
 from gristmill.store.loaded import loaded
+from gristmill.tables import schema
+from gristmill.tables.schema import shard_name
 
 # Of files that are one document.
 NAMES = {"text": ("txt", "text", "md", "rst", "tex"), "html": ("html", "htm", "xhtml")}

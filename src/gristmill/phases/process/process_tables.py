@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill import schema
 from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.settings import Deduplicate
 from gristmill.dedup.signatures import sign
@@ -18,6 +17,7 @@ from gristmill.phases.process.process_task import ProcessTask
 from gristmill.phases.process.reuse import Reused, merged
 from gristmill.phases.process.samples import Sampler
 from gristmill.store.parts import Part, TableWriter, writing_table
+from gristmill.tables import schema
 
 
 class ProcessTables:

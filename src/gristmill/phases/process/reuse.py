@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill import schema
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.dedup.settings import Deduplicate
 from gristmill.dedup.signatures import permutation_count
@@ -30,6 +29,7 @@ from gristmill.phases.process.redecide import redecide
 from gristmill.phases.process.samples import Sampler
 from gristmill.store.parts import read_batches
 from gristmill.store.proof import damage
+from gristmill.tables import schema
 
 
 class Reused(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gristmill import schema
+from gristmill.tables import schema
 
 SAMPLE_CHARACTERS = 20_000
 

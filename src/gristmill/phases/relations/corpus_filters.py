@@ -34,9 +34,9 @@ from gristmill.phases.phase import WHOLE, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.ranking import Ranking
 from gristmill.recipe import Recipe, make_step
-from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches, write_json, writing_table
 from gristmill.store.proof import proven
+from gristmill.tables.schema import shard_name
 
 FOLDER = "judgement"
 RULES, NGRAMS = f"{FOLDER}/rules.json", f"{FOLDER}/ngrams.parquet"

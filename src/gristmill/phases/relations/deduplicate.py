@@ -36,11 +36,11 @@ from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
 from gristmill.phases.relations.differing_languages import differing_of, with_thresholds
 from gristmill.recipe import Recipe
-from gristmill.schema import shard_name
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, read_batches, writing, writing_table
 from gristmill.store.proof import prove_all, proven
 from gristmill.store.removal import remove_folder
+from gristmill.tables.schema import shard_name
 
 COPIES = pa.schema(
     [

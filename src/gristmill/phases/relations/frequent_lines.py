@@ -28,10 +28,10 @@ from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import scopes_of
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
-from gristmill.schema import shard_name
 from gristmill.store.defaults import without_defaults
 from gristmill.store.parts import Part, writing_table
 from gristmill.store.proof import prove_all, proven
+from gristmill.tables.schema import shard_name
 
 LIST = "duplicates/lines.parquet"
 

@@ -34,10 +34,10 @@ from gristmill.phases.relations.frequent_lines import FREQUENT_LINES, Cut, cut_o
 from gristmill.phases.relations.frequent_lines import LIST as LINES
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS, row_digests
 from gristmill.recipe import Recipe
-from gristmill.schema import shard_name
 from gristmill.store.defaults import without_defaults
 from gristmill.store.parts import writing_table
 from gristmill.store.proof import prove_all, proven
+from gristmill.tables.schema import shard_name
 
 LIST = "duplicates/substrings.parquet"
 

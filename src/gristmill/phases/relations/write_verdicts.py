@@ -26,7 +26,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from gristmill import schema
 from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
 from gristmill.dedup.drops import NEAR
@@ -37,9 +36,10 @@ from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
 from gristmill.phases.relations.deduplicate import DEDUPLICATE, scopes_of
 from gristmill.phases.relations.default_counts import DefaultsTask, default_counts, differing_steps
-from gristmill.schema import shard_name
 from gristmill.store.parts import read_batches, writing_table
 from gristmill.store.proof import proven
+from gristmill.tables import schema
+from gristmill.tables.schema import shard_name
 
 TARGET = "target.reached"  # the reason for documents behind the one that reaches a target
 DUPLICATES = "deduplicate/drops.parquet"  # under work/

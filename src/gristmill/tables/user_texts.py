@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.columns import well_formed
 from gristmill.errors import ArgumentError
+from gristmill.tables.columns import well_formed
 
 SLICE = 4 << 20  # bytes of text in one batch, unless one text is longer
 ROWS = 1 << 16  # rows of a batch, at most

@@ -1,0 +1,1 @@
+"""Arrow tables: the columns of documents, and texts that a caller gives."""
