@@ -227,8 +227,8 @@ def _whole() -> None:
 
     start = time.perf_counter()
     set_up_libraries()
+    from gristmill.cli.run import load_and_fork
     from gristmill.engine.allocation import without_collections
-    from gristmill.run_verb import load_and_fork
 
     with without_collections():
         from gristmill.recipe import read_recipe

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gristmill.arguments import settings_of
+from gristmill.cli.arguments import settings_of
 from gristmill.pipeline import run
 from gristmill.reports.meter import Meter
 from gristmill.reports.size import SAMPLE, SCOPES, lines, size

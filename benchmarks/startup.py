@@ -44,7 +44,7 @@ def _started(
     """A row of `startup`: processor time of all descendants, and wall time; `folder`: for the
     corpora.
     """
-    call = [sys.executable, "-c", "from gristmill.cli import main; main()", *words]
+    call = [sys.executable, "-c", "from gristmill.cli.app import main; main()", *words]
     wall, processor = [], []
     for turn in range(bench.asked.rounds + 1):
         out = [] if folder is None else ["--out", str(Path(folder, f"{len(words)}-{turn}"))]

@@ -15,8 +15,8 @@ import msgspec
 import typer
 
 import gristmill
-from gristmill.arguments import BENCH_EXIT_CODES, EXIT_CODES
-from gristmill.cli import app
+from gristmill.cli.app import app
+from gristmill.cli.arguments import BENCH_EXIT_CODES, EXIT_CODES
 from gristmill.filters.api import registry
 
 COMMAND = "python scripts/reference.py"

@@ -119,7 +119,7 @@ def test_command_line_without_torch_is_one_line() -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "sys.argv = ['gristmill', 'doremi', 'recipe.toml']\n"
-        "from gristmill.cli import main; main()"
+        "from gristmill.cli.app import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 5

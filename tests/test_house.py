@@ -279,7 +279,7 @@ def test_the_command_lines_options_are_frozen(verb: str) -> None:
 def test_help_comes_at_once_and_loads_nothing_heavy() -> None:
     start = time.monotonic()
     code = (
-        "import sys; from gristmill.cli import main; sys.argv = ['gristmill', '--help']\ntry: "
+        "import sys; from gristmill.cli.app import main; sys.argv = ['gristmill', '--help']\ntry: "
         "main()\nexcept SystemExit: pass\n"
     )
     code += (

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 import gristmill
-from gristmill.cli import app
+from gristmill.cli.app import app
 from tests.support import ROOT
 
 SOURCE = ROOT / "src/gristmill/__init__.py"

@@ -10,7 +10,7 @@ def main() -> None:
     """Run the command line. Ctrl-C is handled before anything else is imported."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, exit_on_ctrl_c)
-    from gristmill.cli import main as run
+    from gristmill.cli.app import main as run
 
     run()
 

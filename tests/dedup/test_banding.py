@@ -8,7 +8,7 @@ import random
 import pytest
 from typer.testing import CliRunner
 
-from gristmill.cli import app
+from gristmill.cli.app import app
 from gristmill.dedup import curve
 from gristmill.dedup.banding import Shape, choose, lines
 from gristmill.errors import RecipeError

@@ -285,7 +285,7 @@ tokenizer = "tokenizer.json"
 tokens_per_shard = 5_000
 validation = 0.1
 """
-PLAIN = "from gristmill.cli import main; main()"
+PLAIN = "from gristmill.cli.app import main; main()"
 # A driver that ends, as if killed, when the third record of a phase is written.
 ENDS = """
 import os, signal

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gristmill
-from gristmill.cli import app
+from gristmill.cli.app import app
 from tests.support.table_corpora import table_corpus
 
 USUAL = {"shards_made": 4, "hosts_made": 40, "copies": (3, 2, 1)}

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 import gristmill
-from gristmill.cli import app
+from gristmill.cli.app import app
 from gristmill.reports import next_steps
 from tests.support.corpora import jsonl, pages
 

@@ -21,13 +21,13 @@ from typing import Any
 
 import pyarrow as pa
 
+import gristmill.cli.model
+import gristmill.cli.run
 import gristmill.engine.preload
-import gristmill.model_verbs
 import gristmill.pipeline
-import gristmill.reports.rejudge
+import gristmill.reports.rejudge  # noqa: F401
 import gristmill.reports.verify
-import gristmill.run_verb  # noqa: F401
-from gristmill import cli
+from gristmill.cli import app as cli
 from gristmill.engine import server
 from gristmill.kernels.jit import compile as kernels
 from gristmill.system import interpreter

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import typer.main
 
-from gristmill.cli import app
+from gristmill.cli.app import app
 from gristmill.recipe import parse
 from tests.support import ROOT
 

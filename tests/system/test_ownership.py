@@ -20,7 +20,7 @@ import pytest
 import typer
 
 from gristmill import pipeline
-from gristmill.cli import app
+from gristmill.cli.app import app
 from gristmill.errors import MachineError, RecipeError
 from gristmill.loader.plan import LoaderPlan
 from gristmill.store.bucket import Bucket

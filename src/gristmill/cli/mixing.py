@@ -1,4 +1,4 @@
-"""The verbs `gristmill mix ...`: thin, as cli.py."""
+"""The verbs `gristmill mix ...`: thin, as app.py."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from gristmill.arguments import EXIT_CODES, Json
+from gristmill.cli.arguments import EXIT_CODES, Json
 from gristmill.errors import RecipeError
 from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c

@@ -1,4 +1,4 @@
-"""The verb `gristmill explore`: thin, as cli.py."""
+"""The verb `gristmill explore`: thin, as app.py."""
 
 import sys
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from gristmill.arguments import Json
+from gristmill.cli.arguments import Json
+from gristmill.cli.report import Corpus
 from gristmill.progress.terminal import print_result
-from gristmill.report_verbs import Corpus
 from gristmill.system.arrow_setup import set_up_libraries
 from gristmill.system.interrupts import handle_ctrl_c
 

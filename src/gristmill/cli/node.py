@@ -1,11 +1,11 @@
-"""The verb that fetches a node's shards: thin, as cli.py."""
+"""The verb that fetches a node's shards: thin, as app.py."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gristmill.arguments import Json, bytes_of
+from gristmill.cli.arguments import Json, bytes_of
 from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c
 

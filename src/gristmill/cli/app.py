@@ -14,21 +14,19 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from gristmill import __version__
-from gristmill.arguments import BENCH_EXIT_CODES, EXIT_CODES, Json
-from gristmill.completion import PRESETS, among
-from gristmill.errors import GristmillError, MachineError, VerificationError
-from gristmill.explore_verb import explore
-from gristmill.loader_verbs import bench_loader, seen
-from gristmill.mixing_verbs import app as mix_app
-from gristmill.mixing_verbs import doremi, losses
-from gristmill.model_verbs import app as model_app
-from gristmill.model_verbs import tokenizer_app
-from gristmill.network_verbs import publish, pull
-from gristmill.node_verb import node
-from gristmill.packing_verbs import pack
-from gristmill.progress.terminal import PATIENCE, Display, print_result
-from gristmill.release_verbs import release_app
-from gristmill.report_verbs import (
+from gristmill.cli.arguments import BENCH_EXIT_CODES, EXIT_CODES, Json
+from gristmill.cli.completion import PRESETS, among
+from gristmill.cli.explore import explore
+from gristmill.cli.loader import bench_loader, seen
+from gristmill.cli.mixing import app as mix_app
+from gristmill.cli.mixing import doremi, losses
+from gristmill.cli.model import app as model_app
+from gristmill.cli.model import tokenizer_app
+from gristmill.cli.network import publish, pull
+from gristmill.cli.node import node
+from gristmill.cli.packing import pack
+from gristmill.cli.release import release_app
+from gristmill.cli.report import (
     Corpus,
     card,
     check,
@@ -45,12 +43,14 @@ from gristmill.report_verbs import (
     substrings,
     why,
 )
-from gristmill.run_verb import load_and_fork, run
-from gristmill.stats_verbs import chinchilla, stats
+from gristmill.cli.run import load_and_fork, run
+from gristmill.cli.stats import chinchilla, stats
+from gristmill.cli.trainer import export, import_tokens
+from gristmill.errors import GristmillError, MachineError, VerificationError
+from gristmill.progress.terminal import PATIENCE, Display, print_result
 from gristmill.system.interrupts import exit_on_ctrl_c, handle_ctrl_c
 from gristmill.system.kernels_folder import refuse_foreign_kernels
 from gristmill.system.output_streams import lost_result, open_streams
-from gristmill.trainer_verbs import export, import_tokens
 
 app = typer.Typer(
     name="gristmill",

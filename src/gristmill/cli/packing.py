@@ -1,12 +1,12 @@
-"""The verb that packs a corpus' token shards into windows: thin, as cli.py."""
+"""The verb that packs a corpus' token shards into windows: thin, as app.py."""
 
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from gristmill.arguments import Json
+from gristmill.cli.arguments import Json
+from gristmill.cli.report import Corpus
 from gristmill.progress.terminal import print_result
-from gristmill.report_verbs import Corpus
 from gristmill.system.interrupts import handle_ctrl_c
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
-"""The verbs that ask what a loader reads, and how fast: thin, as cli.py."""
+"""The verbs that ask what a loader reads, and how fast: thin, as app.py."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gristmill.arguments import Json
-from gristmill.completion import corpora
+from gristmill.cli.arguments import Json
+from gristmill.cli.completion import corpora
 from gristmill.progress.terminal import print_result
 from gristmill.system.interrupts import handle_ctrl_c
 

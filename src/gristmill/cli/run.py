@@ -1,4 +1,4 @@
-"""The verb `gristmill run`: thin, as cli.py."""
+"""The verb `gristmill run`: thin, as app.py."""
 
 import signal
 import sys
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gristmill.arguments import Json, bytes_of, settings_of
-from gristmill.completion import PRESETS, STOPS, among
+from gristmill.cli.arguments import Json, bytes_of, settings_of
+from gristmill.cli.completion import PRESETS, STOPS, among
 from gristmill.engine.allocation import let_go_of_code, without_collections
 from gristmill.errors import KEPT_NOTHING, RecipeError
 from gristmill.progress.terminal import print_result, warn

@@ -1,4 +1,4 @@
-"""The verbs `publish` and `release`: thin, as cli.py."""
+"""The verbs `publish` and `release`: thin, as app.py."""
 
 import os
 import sys
@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gristmill.arguments import Json
-from gristmill.completion import corpora
+from gristmill.cli.arguments import Json
+from gristmill.cli.completion import corpora
 from gristmill.progress.terminal import Display, print_result
 from gristmill.system.interrupts import handle_ctrl_c
 

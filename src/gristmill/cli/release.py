@@ -1,4 +1,4 @@
-"""The verbs `release ...`: thin, as cli.py."""
+"""The verbs `release ...`: thin, as app.py."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gristmill.arguments import EXIT_CODES, Json
-from gristmill.network_verbs import (
+from gristmill.cli.arguments import EXIT_CODES, Json
+from gristmill.cli.network import (
     CloudFrontId,
     CloudFrontPath,
     Days,

@@ -1,12 +1,12 @@
-"""The verbs `export` and `import`: thin, as cli.py."""
+"""The verbs `export` and `import`: thin, as app.py."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gristmill.arguments import Json
-from gristmill.completion import among, corpora
+from gristmill.cli.arguments import Json
+from gristmill.cli.completion import among, corpora
 from gristmill.progress.terminal import print_result
 from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.trainer_formats import FORMATS, IMPORTED

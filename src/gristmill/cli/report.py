@@ -1,12 +1,12 @@
-"""The verbs that report on a corpus or a recipe and change nothing: thin, as cli.py."""
+"""The verbs that report on a corpus or a recipe and change nothing: thin, as app.py."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gristmill.arguments import Json, bytes_of, settings_of
-from gristmill.completion import corpora
+from gristmill.cli.arguments import Json, bytes_of, settings_of
+from gristmill.cli.completion import corpora
 from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.system.output_streams import is_unread

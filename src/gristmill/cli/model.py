@@ -1,12 +1,12 @@
-"""The verbs `gristmill model ...` and `gristmill tokenizer ...`: thin, as cli.py."""
+"""The verbs `gristmill model ...` and `gristmill tokenizer ...`: thin, as app.py."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gristmill.arguments import Json
-from gristmill.completion import PATTERNS, among
+from gristmill.cli.arguments import Json
+from gristmill.cli.completion import PATTERNS, among
 from gristmill.progress.terminal import print_result
 from gristmill.system.interrupts import handle_ctrl_c
 

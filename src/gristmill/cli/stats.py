@@ -1,13 +1,13 @@
-"""The verbs that count a corpus' tokens and say what they suffice for: thin, as cli.py."""
+"""The verbs that count a corpus' tokens and say what they suffice for: thin, as app.py."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gristmill.arguments import Json
+from gristmill.cli.arguments import Json
+from gristmill.cli.report import Corpus
 from gristmill.progress.terminal import print_result
-from gristmill.report_verbs import Corpus
 
 
 def stats(

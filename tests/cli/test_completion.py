@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill import completion
+from gristmill.cli import completion
 from gristmill.phases.all_phases import STOPS
 from gristmill.recipe.packaged import PRESETS
 from gristmill.training.tokenizer_json import PATTERNS
@@ -49,7 +49,7 @@ def test_shells_get_it_without_heavy_imports(shell: str) -> None:
     asked, wanted = ASKED[shell]
     code = (
         "import sys; sys.argv = ['gristmill']\n"
-        "from gristmill.cli import main\n"
+        "from gristmill.cli.app import main\n"
         "try: main()\n"
         "finally:\n"
         "    print(sorted({'numba', 'numpy', 'pyarrow', 'duckdb'} & set(sys.modules)),"
