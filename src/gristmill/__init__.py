@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from gristmill.mixing.fit import fit_mix as fit_mix
     from gristmill.mixing.mix import mix as mix
     from gristmill.mixing.propose import propose_mixes as propose_mixes
-    from gristmill.network.keys import new_key as release_key
-    from gristmill.network.node import Node as Node
-    from gristmill.network.publish import publish as publish
-    from gristmill.network.pull import pull as pull
-    from gristmill.network.signing import rotate as release_rotate
-    from gristmill.network.signing import sign as release_sign
-    from gristmill.network.withdraw import withdraw as withdraw
-    from gristmill.network.withdraw_release import withdraw_release as release_withdraw
+    from gristmill.network.node.node import Node as Node
+    from gristmill.network.releases.publish import publish as publish
+    from gristmill.network.releases.pull import pull as pull
+    from gristmill.network.trust.keys import new_key as release_key
+    from gristmill.network.trust.signing import rotate as release_rotate
+    from gristmill.network.trust.signing import sign as release_sign
+    from gristmill.network.withdrawal.withdraw import withdraw as withdraw
+    from gristmill.network.withdrawal.withdraw_release import withdraw_release as release_withdraw
     from gristmill.pipeline import run as run
     from gristmill.recipe import init as init
     from gristmill.report_page.card import card as card
@@ -92,7 +92,7 @@ _PLACES = {
     "MachineError": "errors:MachineError",
     "MinHash": "library.duplicate_texts:MinHash",
     "Near": "dedup.settings:Near",
-    "Node": "network.node:Node",
+    "Node": "network.node.node:Node",
     "RecipeError": "errors:RecipeError",
     "SourceError": "errors:SourceError",
     "TokenDataset": "loader.torch_dataset:TokenDataset",
@@ -123,14 +123,14 @@ _PLACES = {
     "mix": "mixing.mix:mix",
     "pack": "loader.packing_report:packing_report",
     "propose_mixes": "mixing.propose:propose_mixes",
-    "publish": "network.publish:publish",
-    "pull": "network.pull:pull",
+    "publish": "network.releases.publish:publish",
+    "pull": "network.releases.pull:pull",
     "rejudge": "reports.rejudge:rejudge",
     "report": "report_page.report:report",
-    "release_key": "network.keys:new_key",
-    "release_rotate": "network.signing:rotate",
-    "release_sign": "network.signing:sign",
-    "release_withdraw": "network.withdraw_release:withdraw_release",
+    "release_key": "network.trust.keys:new_key",
+    "release_rotate": "network.trust.signing:rotate",
+    "release_sign": "network.trust.signing:sign",
+    "release_withdraw": "network.withdrawal.withdraw_release:withdraw_release",
     "run": "pipeline:run",
     "seen": "loader.ledger:seen",
     "show_model": "training.train_models:show_model",
@@ -144,7 +144,7 @@ _PLACES = {
     "train_tokenizer": "training.train_tokenizer:train_tokenizer",
     "verify": "reports.verify:verify",
     "why": "reports.why:why",
-    "withdraw": "network.withdraw:withdraw",
+    "withdraw": "network.withdrawal.withdraw:withdraw",
 }
 
 __all__ = [

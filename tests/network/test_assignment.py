@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.errors import RecipeError
-from gristmill.network.assignment import genesis, holders_of, rendezvous, turn
+from gristmill.network.node.assignment import genesis, holders_of, rendezvous, turn
 from tests.support import strategies
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from gristmill.errors import RecipeError
-from gristmill.network.publish import publish
-from gristmill.network.publisher import Publisher
-from gristmill.network.targets import TargetChangedError, open_target
+from gristmill.network.releases.publish import publish
+from gristmill.network.releases.publisher import Publisher
+from gristmill.network.releases.targets import TargetChangedError, open_target
 from tests.support import servers
 from tests.support.releases import everything_at, small_corpus
 from tests.support.skips import missing

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from gristmill.errors import MachineError, RecipeError
-from gristmill.network.cdn import CloudFront, cloudfront_of
-from gristmill.network.keys import new_key
-from gristmill.network.publish import publish
+from gristmill.network.releases.cdn import CloudFront, cloudfront_of
+from gristmill.network.releases.publish import publish
+from gristmill.network.trust.keys import new_key
 from tests.support.releases import (
     PASSPHRASE,
     Distribution,

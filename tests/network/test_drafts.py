@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.network.drafts import sign_draft
-from gristmill.network.keys import load_public, new_key
-from gristmill.network.publish import publish
-from gristmill.network.publisher import UploadSettings
-from gristmill.network.release import ReleaseReader
-from gristmill.network.signing import rotate, sign
-from gristmill.network.trust_metadata import RoleChange
+from gristmill.network.releases.publish import publish
+from gristmill.network.releases.publisher import UploadSettings
+from gristmill.network.releases.release import ReleaseReader
+from gristmill.network.trust.drafts import sign_draft
+from gristmill.network.trust.keys import load_public, new_key
+from gristmill.network.trust.signing import rotate, sign
+from gristmill.network.trust.trust_metadata import RoleChange
 from tests.support.command import command_line
 from tests.support.releases import PASSPHRASE, everything_at, names, small_corpus
 
@@ -214,7 +214,7 @@ def test_people_are_told_before_signatures_expire(three: Three) -> None:
     assert [line.split()[3] for line in said if "signature of" in line] == ["targets"]
     renewed = sign(three.target, [three.key("m")], PASSPHRASE)
     assert "renew it with `gristmill release sign --all`" in renewed["warnings"][0]
-    from gristmill.network.status_remote import lines, status_of_release
+    from gristmill.network.releases.status_remote import lines, status_of_release
 
     for root in (three.folder / "root.json", None):
         reader = ReleaseReader(three.target, root=root)

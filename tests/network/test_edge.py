@@ -20,10 +20,10 @@ import numpy as np
 import pytest
 
 from gristmill.errors import SourceError, VerificationError
-from gristmill.network.keys import new_key
-from gristmill.network.node import Node
-from gristmill.network.publish import publish
-from gristmill.network.publisher import UploadSettings
+from gristmill.network.node.node import Node
+from gristmill.network.releases.publish import publish
+from gristmill.network.releases.publisher import UploadSettings
+from gristmill.network.trust.keys import new_key
 from gristmill.store import manifest as manifests
 from gristmill.store import remotes
 from gristmill.store.settings import Settings

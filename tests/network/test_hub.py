@@ -21,10 +21,10 @@ from gristmill.errors import (
     SourceError,
     VerificationError,
 )
-from gristmill.network import hub as module
-from gristmill.network.dataset_facts import hub_licence, licence_page
-from gristmill.network.hub import publish_to_hub
-from gristmill.network.publish import publish
+from gristmill.network.hub import hub as module
+from gristmill.network.hub.dataset_facts import hub_licence, licence_page
+from gristmill.network.hub.hub import publish_to_hub
+from gristmill.network.releases.publish import publish
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl
 from tests.support.hub_server import TOKEN, Blob, Hub, hub_server

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gristmill.errors import VerificationError
-from gristmill.network.layout import (
+from gristmill.network.releases.layout import (
     Release,
     WithdrawnDocument,
     decode_pointer,

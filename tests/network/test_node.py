@@ -22,12 +22,12 @@ from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import MachineError, RecipeError, SourceError, VerificationError
 from gristmill.loader.batch import Batch
 from gristmill.loader.ledger import seen
-from gristmill.network.node import Node
-from gristmill.network.node_cache import NodeCache
-from gristmill.network.node_loader import NodeLoader
-from gristmill.network.node_log import LOG, Loss, Rotated, plan_of_log, read_log
-from gristmill.network.rotation import PlateauRule
-from gristmill.network.view_manifest import shard_paths
+from gristmill.network.node.node import Node
+from gristmill.network.node.node_cache import NodeCache
+from gristmill.network.node.node_loader import NodeLoader
+from gristmill.network.node.node_log import LOG, Loss, Rotated, plan_of_log, read_log
+from gristmill.network.node.rotation import PlateauRule
+from gristmill.network.node.view_manifest import shard_paths
 from gristmill.store import manifest as manifests
 from gristmill.store.proof import seal
 from gristmill.training.grow_tokenizer import grow_tokenizer

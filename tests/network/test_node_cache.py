@@ -16,7 +16,7 @@ import pytest
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import MachineError, SourceError, VerificationError
-from gristmill.network.node_cache import CacheLimitError, NodeCache, View
+from gristmill.network.node.node_cache import CacheLimitError, NodeCache, View
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import Part, machine_errors
 from tests.support.skips import missing

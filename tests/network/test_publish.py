@@ -19,10 +19,10 @@ import pytest
 
 import gristmill
 from gristmill.errors import GristmillError, MachineError, RecipeError, VerificationError
-from gristmill.network import layout, targets
-from gristmill.network.publish import publish
-from gristmill.network.publisher import Publisher, UploadSettings
-from gristmill.network.targets import TargetChangedError, open_target
+from gristmill.network.releases import layout, targets
+from gristmill.network.releases.publish import publish
+from gristmill.network.releases.publisher import Publisher, UploadSettings
+from gristmill.network.releases.targets import TargetChangedError, open_target
 from gristmill.progress.terminal import Display
 from gristmill.store import manifest as manifests
 from gristmill.system.ownership import MARKER
@@ -159,7 +159,7 @@ def test_killed_before_any_name_appears_a_publisher_continues(
     """Readers see release 1 or 2, whole, after a kill before each rename."""
     keys = []
     if signed:
-        from gristmill.network.keys import new_key
+        from gristmill.network.trust.keys import new_key
 
         monkeypatch.setenv("GRISTMILL_KEY_PASSPHRASE", "secret words")
         new_key(tmp_path / "key", "secret words")
@@ -188,7 +188,7 @@ def test_a_killed_publisher_at_an_object_store_continues(
     code = (
         "import os, signal, sys\n"
         "from gristmill.network import targets\n"
-        "from gristmill.network.publish import publish\n"
+        "from gristmill.network.releases.publish import publish\n"
         "put, done = targets.BucketTarget.put_file, []\n"
         "def counted(self, *given):\n"
         "    put(self, *given)\n"

@@ -15,9 +15,9 @@ import pytest
 
 from gristmill import verify
 from gristmill.errors import RecipeError, SourceError, VerificationError
-from gristmill.network import layout
-from gristmill.network.publish import publish
-from gristmill.network.pull import check_places, pull
+from gristmill.network.releases import layout
+from gristmill.network.releases.publish import publish
+from gristmill.network.releases.pull import check_places, pull
 from gristmill.pipeline import run
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import Part

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gristmill.errors import MachineError, SourceError, VerificationError
-from gristmill.network import layout
-from gristmill.network.publish import publish
-from gristmill.network.release import ReleaseReader
+from gristmill.network.releases import layout
+from gristmill.network.releases.publish import publish
+from gristmill.network.releases.release import ReleaseReader
 from gristmill.store.settings import Settings
 from gristmill.store.urls import is_url
 from tests.support import servers

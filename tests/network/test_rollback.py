@@ -10,12 +10,12 @@ import pytest
 
 from gristmill import Node, publish, pull
 from gristmill.errors import VerificationError
-from gristmill.network import layout
-from gristmill.network.keys import new_key
-from gristmill.network.publisher import Publisher
-from gristmill.network.release import ReleaseReader
-from gristmill.network.release_memory import CHAINS
-from gristmill.network.targets import open_target
+from gristmill.network.releases import layout
+from gristmill.network.releases.publisher import Publisher
+from gristmill.network.releases.release import ReleaseReader
+from gristmill.network.releases.release_memory import CHAINS
+from gristmill.network.releases.targets import open_target
+from gristmill.network.trust.keys import new_key
 from tests.support.releases import PASSPHRASE, everything_at, pointer_of, small_corpus
 
 POINTERS = ("latest.json", "trust/timestamp.json")
@@ -137,6 +137,6 @@ def test_a_pointer_that_is_lost_or_restored_brings_nothing_back(
 
 
 def _signers(keys: list[Path]) -> list[object]:
-    from gristmill.network.keys import load_signers
+    from gristmill.network.trust.keys import load_signers
 
     return list(load_signers(keys, PASSPHRASE))

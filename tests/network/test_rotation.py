@@ -11,7 +11,7 @@ from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.loader.order import SegmentOrder
 from gristmill.loader.plan import LoaderPlan
-from gristmill.network.rotation import PlateauRule, exhausted_at
+from gristmill.network.node.rotation import PlateauRule, exhausted_at
 from tests.support import strategies
 from tests.support.naive_order import numbered
 from tests.support.token_corpora import token_corpus

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from gristmill.network.assignment import genesis, rendezvous, turn
-from gristmill.network.rotation import PlateauRule
+from gristmill.network.node.assignment import genesis, rendezvous, turn
+from gristmill.network.node.rotation import PlateauRule
 from gristmill.network.simulate import (
     LossModel,
     Trainee,

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.network import layout
-from gristmill.network.keys import load_public, load_signers, new_key
-from gristmill.network.publish import publish
-from gristmill.network.publisher import Publisher
-from gristmill.network.release import ReleaseReader
-from gristmill.network.signing import rotate, sign
-from gristmill.network.targets import TargetChangedError, open_target
-from gristmill.network.trust import Trust
-from gristmill.network.trust_metadata import RoleChange
+from gristmill.network.releases import layout
+from gristmill.network.releases.publish import publish
+from gristmill.network.releases.publisher import Publisher
+from gristmill.network.releases.release import ReleaseReader
+from gristmill.network.releases.targets import TargetChangedError, open_target
+from gristmill.network.trust.keys import load_public, load_signers, new_key
+from gristmill.network.trust.signing import rotate, sign
+from gristmill.network.trust.trust import Trust
+from gristmill.network.trust.trust_metadata import RoleChange
 from tests.support.command import command_line
 from tests.support.releases import PASSPHRASE, everything_at, small_corpus
 

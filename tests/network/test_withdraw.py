@@ -15,8 +15,8 @@ import gristmill
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.loader import Loader
-from gristmill.network.publish import withdrawn_documents
-from gristmill.network.withdraw import withdraw
+from gristmill.network.releases.publish import withdrawn_documents
+from gristmill.network.withdrawal.withdraw import withdraw
 from gristmill.reports.stats import stats
 from gristmill.reports.verify import verify
 from gristmill.reports.why import why

@@ -8,21 +8,21 @@ import pytest
 import gristmill
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.network import layout
-from gristmill.network import withdraw_release as module
-from gristmill.network.cdn import CloudFront
-from gristmill.network.drafts import sign_draft
-from gristmill.network.keys import PASSPHRASE, load_signers, new_key
-from gristmill.network.layout import WithdrawnDocument
-from gristmill.network.publish import publish
-from gristmill.network.publisher import Publisher, UploadSettings
-from gristmill.network.pull import pull
-from gristmill.network.release import ReleaseReader
-from gristmill.network.signing import rotate
-from gristmill.network.targets import open_target
-from gristmill.network.trust_metadata import RoleChange
-from gristmill.network.withdraw import withdraw
-from gristmill.network.withdraw_release import withdraw_release
+from gristmill.network.releases import layout
+from gristmill.network.releases.cdn import CloudFront
+from gristmill.network.releases.layout import WithdrawnDocument
+from gristmill.network.releases.publish import publish
+from gristmill.network.releases.publisher import Publisher, UploadSettings
+from gristmill.network.releases.pull import pull
+from gristmill.network.releases.release import ReleaseReader
+from gristmill.network.releases.targets import open_target
+from gristmill.network.trust.drafts import sign_draft
+from gristmill.network.trust.keys import PASSPHRASE, load_signers, new_key
+from gristmill.network.trust.signing import rotate
+from gristmill.network.trust.trust_metadata import RoleChange
+from gristmill.network.withdrawal import withdraw_release as module
+from gristmill.network.withdrawal.withdraw import withdraw
+from gristmill.network.withdrawal.withdraw_release import withdraw_release
 from gristmill.reports.why import why
 from tests.support.corpora import article, jsonl
 from tests.support.every_phase import in_process

@@ -14,7 +14,7 @@ from gristmill import rejudge, run, verify, why
 from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.shard_tables import ShardTables
 from gristmill.errors import RecipeError
-from gristmill.network.corpus_card import about
+from gristmill.network.hub.corpus_card import about
 from gristmill.phases.relations.differing_languages import differing_of
 from gristmill.recipe import load, parse
 from gristmill.report_page.figures import similarities

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from gristmill.errors import RecipeError
-from gristmill.network.withdraw import withdraw
+from gristmill.network.withdrawal.withdraw import withdraw
 from gristmill.phases.inputs import packs
 from gristmill.phases.rounds import ShardsFailed
 from gristmill.pipeline import dry_run, run

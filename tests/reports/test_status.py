@@ -9,10 +9,10 @@ import pytest
 
 import gristmill
 from gristmill.errors import RecipeError, SourceError
-from gristmill.network.publish import publish
-from gristmill.network.release import ReleaseReader
-from gristmill.network.status_remote import lines, rate_line, status_of_release, watched
-from gristmill.network.withdraw import withdraw
+from gristmill.network.releases.publish import publish
+from gristmill.network.releases.release import ReleaseReader
+from gristmill.network.releases.status_remote import lines, rate_line, status_of_release, watched
+from gristmill.network.withdrawal.withdraw import withdraw
 from gristmill.reports.status import ask_of, status
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gristmill.network import layout
-from gristmill.network.release import CheckedRelease, ReleaseReader
+from gristmill.network.releases import layout
+from gristmill.network.releases.release import CheckedRelease, ReleaseReader
 from tests.support import servers
 from tests.support.skips import missing
 from tests.support.token_corpora import token_corpus

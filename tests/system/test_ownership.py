@@ -590,8 +590,8 @@ def there(client: Any, prefix: str) -> dict[str, bytes]:
 
 
 def test_no_verb_touches_a_prefix_that_is_a_strangers(store: Any, world: World) -> None:
-    from gristmill.network.publish import publish
-    from gristmill.network.signing import rotate
+    from gristmill.network.releases.publish import publish
+    from gristmill.network.trust.signing import rotate
 
     for name in NAMES_OF_OURS:
         store.put_object(Bucket="places", Key=f"mine/{name}", Body=b"mine")

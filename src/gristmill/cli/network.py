@@ -86,9 +86,9 @@ def publish(
 
     Run it again after any failure: it continues.
     """
-    from gristmill.network.cdn import cloudfront_of
-    from gristmill.network.publish import publish as write
-    from gristmill.network.publisher import UploadSettings
+    from gristmill.network.releases.cdn import cloudfront_of
+    from gristmill.network.releases.publish import publish as write
+    from gristmill.network.releases.publisher import UploadSettings
 
     handle_ctrl_c()
     secret = passphrase_of(key)
@@ -159,7 +159,7 @@ def pull(
     Run it again after any failure: it continues. In a folder with an earlier release it brings what
     is new.
     """
-    from gristmill.network.pull import pull as bring
+    from gristmill.network.releases.pull import pull as bring
 
     handle_ctrl_c()
     names = [name for given in only or () for name in given.split(",") if name]
@@ -185,14 +185,14 @@ def pull(
 
 def draft_lines_of(result: dict[str, Any]) -> list[str]:
     """What is said of a draft that waits for signatures."""
-    from gristmill.network.drafts import draft_lines
+    from gristmill.network.trust.drafts import draft_lines
 
     return draft_lines(result["waiting"]) if result["waiting"] else []
 
 
 def passphrase_of(keys: list[Path] | None, *, confirm: bool = False) -> str | None:
     """The passphrase of keys: from the environment, else typed; None if there are no keys."""
-    from gristmill.network.keys import PASSPHRASE
+    from gristmill.network.trust.keys import PASSPHRASE
 
     if not keys:
         return None
@@ -205,7 +205,7 @@ def passphrase_of(keys: list[Path] | None, *, confirm: bool = False) -> str | No
 def roles_given(option: str, given: list[str] | None) -> list[tuple[str, str]]:
     """(role, value) of ROLE=VALUE options. Raises RecipeError."""
     from gristmill.errors import RecipeError
-    from gristmill.network.trust_metadata import ROLES
+    from gristmill.network.trust.trust_metadata import ROLES
 
     found = []
     for text in given or []:

@@ -45,7 +45,7 @@ def node(
 ) -> None:
     """Fetch and verify the shards that are assigned to a training node, and show where they are."""
     from gristmill.errors import RecipeError
-    from gristmill.network.node import Node
+    from gristmill.network.node.node import Node
 
     handle_ctrl_c()
     if assignment not in ("genesis", "rendezvous"):

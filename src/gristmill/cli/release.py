@@ -24,7 +24,7 @@ from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c
 
 if TYPE_CHECKING:
-    from gristmill.network.trust_metadata import RoleChange
+    from gristmill.network.trust.trust_metadata import RoleChange
 
 release_app = typer.Typer(
     help="Sign the releases of a published corpus, and withdraw documents from it.",
@@ -62,10 +62,10 @@ def withdraw(
 
     Shards keep their lengths; the documents' tokens become end-of-text tokens.
     """
-    from gristmill.network.cdn import cloudfront_of
-    from gristmill.network.publisher import UploadSettings
-    from gristmill.network.withdraw import withdraw as take_out
-    from gristmill.network.withdraw_release import withdraw_release
+    from gristmill.network.releases.cdn import cloudfront_of
+    from gristmill.network.releases.publisher import UploadSettings
+    from gristmill.network.withdrawal.withdraw import withdraw as take_out
+    from gristmill.network.withdrawal.withdraw_release import withdraw_release
 
     handle_ctrl_c()
     if target is None:
@@ -110,7 +110,7 @@ def key(
     """Make a key that signs releases (ed25519). A passphrase encrypts it: from the environment
     (GRISTMILL_KEY_PASSPHRASE), or typed.
     """
-    from gristmill.network.keys import new_key
+    from gristmill.network.trust.keys import new_key
 
     made = new_key(path, passphrase_of([path], confirm=True) or "")
     lines = [f"{made['private']}: keep it secret", f"{made['public']}: key {made['keyid']}"]
@@ -143,10 +143,10 @@ def sign(
     Of a draft (the file of --draft): add a signature, without any network.
     """
     from gristmill.errors import RecipeError
-    from gristmill.network.cdn import cloudfront_of
-    from gristmill.network.drafts import draft_lines, sign_draft
-    from gristmill.network.publisher import UploadSettings
-    from gristmill.network.signing import sign as renew
+    from gristmill.network.releases.cdn import cloudfront_of
+    from gristmill.network.releases.publisher import UploadSettings
+    from gristmill.network.trust.drafts import draft_lines, sign_draft
+    from gristmill.network.trust.signing import sign as renew
 
     if Path(target).is_file():
         if everything or days or draft or signed or cloudfront:
@@ -205,9 +205,9 @@ def rotate(
     On a target without a root it makes the first one; roles without --add get every --key. Give the
     keys that the root needs before and after, and those of the roles that change.
     """
-    from gristmill.network.cdn import cloudfront_of
-    from gristmill.network.publisher import UploadSettings
-    from gristmill.network.signing import rotate as write
+    from gristmill.network.releases.cdn import cloudfront_of
+    from gristmill.network.releases.publisher import UploadSettings
+    from gristmill.network.trust.signing import rotate as write
 
     result = write(
         target,
@@ -230,8 +230,8 @@ def rotate(
 def _changes(
     add: list[str] | None, remove: list[str] | None, threshold: list[str] | None
 ) -> "Mapping[str, RoleChange]":
-    from gristmill.network.keys import load_public
-    from gristmill.network.trust_metadata import ROLES, RoleChange
+    from gristmill.network.trust.keys import load_public
+    from gristmill.network.trust.trust_metadata import ROLES, RoleChange
 
     added, removed = roles_given("--add", add), roles_given("--remove", remove)
     thresholds = numbers_of("--threshold", threshold)

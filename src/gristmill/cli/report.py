@@ -268,7 +268,7 @@ def status(
 
     Of a published corpus: the newest release. With --watch, also how much grows in a second.
     """
-    from gristmill.network import status_remote
+    from gristmill.network.releases import status_remote
     from gristmill.reports.status import ask_of
 
     ask, shown = ask_of(corpus, root)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.network.assignment import SHARDS, holders_of, primary_shard
-from gristmill.network.rotation import PlateauRule
+from gristmill.network.node.assignment import SHARDS, holders_of, primary_shard
+from gristmill.network.node.rotation import PlateauRule
 
 
 class Spread(NamedTuple):

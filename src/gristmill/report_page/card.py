@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.errors import MachineError
-from gristmill.network import corpus_card
-from gristmill.network.dataset_facts import Sample
-from gristmill.network.samples import text_samples, token_samples
+from gristmill.network.hub import corpus_card
+from gristmill.network.hub.dataset_facts import Sample
+from gristmill.network.releases.samples import text_samples, token_samples
 from gristmill.report_page import figures
 from gristmill.report_page.report import place_of
 from gristmill.report_page.tables import CorpusTables

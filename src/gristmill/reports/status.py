@@ -14,9 +14,9 @@ from gristmill.corpus import summary
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.corpus.funnel import Funnel
 from gristmill.errors import GONE, NOT_ABSENT, SET_ASIDE, RecipeError
-from gristmill.network import pull_stored, status_remote
-from gristmill.network.layout import POINTER
-from gristmill.network.release import ReleaseReader
+from gristmill.network.releases import pull_stored, status_remote
+from gristmill.network.releases.layout import POINTER
+from gristmill.network.releases.release import ReleaseReader
 from gristmill.phases.all_phases import PHASES
 from gristmill.phases.inputs.local_inputs import seen_changes
 from gristmill.phases.inputs.plan import Plan

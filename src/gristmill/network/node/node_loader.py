@@ -23,8 +23,8 @@ from gristmill.loader.batch import Batch
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan
 from gristmill.loader.window_kinds import Packing
-from gristmill.network.node_cache import CacheLimitError, View
-from gristmill.network.node_log import (
+from gristmill.network.node.node_cache import CacheLimitError, View
+from gristmill.network.node.node_log import (
     Closed,
     Loss,
     NodeLog,
@@ -34,7 +34,7 @@ from gristmill.network.node_log import (
     plan_of_log,
     view_manifest,
 )
-from gristmill.network.rotation import PlateauRule, exhausted_at
+from gristmill.network.node.rotation import PlateauRule, exhausted_at
 from gristmill.store import manifest as manifests
 
 STATE_FORMAT = 1

@@ -16,10 +16,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
-from gristmill.network import layout
-from gristmill.network.layout import TRUST
-from gristmill.network.targets import Target, TargetChangedError, changed
-from gristmill.network.trust_metadata import (
+from gristmill.network.releases import layout
+from gristmill.network.releases.layout import TRUST
+from gristmill.network.releases.targets import Target, TargetChangedError, changed
+from gristmill.network.trust.trust_metadata import (
     DAYS,
     FIXED,
     JSON,
@@ -39,7 +39,7 @@ from gristmill.network.trust_metadata import (
     signers_of,
     unpublished,
 )
-from gristmill.network.trust_reader import EXTRA, number_of
+from gristmill.network.trust.trust_reader import EXTRA, number_of
 from gristmill.store.bucket import Version
 from gristmill.store.manifest import LOCK
 
@@ -172,7 +172,7 @@ class Trust:
 
     def take(self, draft: "Metadata[Targets]") -> None:
         """Write these targets in place of new ones: several people signed them one after another
-        (network/drafts.py). Raises RecipeError if they are older than those that are there, expired
+        (network/trust/drafts.py). Raises RecipeError if they are older than those that are there, expired
         or not signed by enough keys.
         """
         check_draft(draft, self._found.get("targets"), self._target.url)

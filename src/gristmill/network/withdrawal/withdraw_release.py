@@ -1,7 +1,7 @@
 """Withdrawal from a published corpus: the corpus first, then a release that no reader may go back
 from, then the objects of the releases before.
 
-1. The corpus: network/withdraw.py.
+1. The corpus: network/withdrawal/withdraw.py.
 2. Its new parts are uploaded, and a release N is made with `minimum` N: readers refuse every
    earlier one. It lists all documents that were ever withdrawn.
 3. Objects that earlier releases name and this one does not are deleted, and the CDN is asked to
@@ -17,15 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.errors import RecipeError
-from gristmill.network import layout, run_state
-from gristmill.network.cdn import CloudFront
-from gristmill.network.corpus_check import checked_corpus
-from gristmill.network.keys import load_signers
-from gristmill.network.layout import Release
-from gristmill.network.publish import tops_of, whole_parts, withdrawn_so_far
-from gristmill.network.publisher import Publisher, UploadSettings
-from gristmill.network.targets import Target, open_target
-from gristmill.network.withdraw import LIST, withdraw
+from gristmill.network.releases import layout, run_state
+from gristmill.network.releases.cdn import CloudFront
+from gristmill.network.releases.corpus_check import checked_corpus
+from gristmill.network.releases.layout import Release
+from gristmill.network.releases.publish import tops_of, whole_parts, withdrawn_so_far
+from gristmill.network.releases.publisher import Publisher, UploadSettings
+from gristmill.network.releases.targets import Target, open_target
+from gristmill.network.trust.keys import load_signers
+from gristmill.network.withdrawal.withdraw import LIST, withdraw
 from gristmill.store import manifest as manifests
 from gristmill.store.manifest import Manifest
 from gristmill.user_input import one_or_more

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.network import layout, run_state
-from gristmill.network.cdn import CloudFront
-from gristmill.network.corpus_check import checked_corpus
-from gristmill.network.dataset_facts import Kind
-from gristmill.network.keys import load_signers
-from gristmill.network.layout import Release, WithdrawnDocument
-from gristmill.network.publisher import OnUpload, Publisher, UploadSettings
-from gristmill.network.targets import folder_of, open_target
-from gristmill.network.withdraw import listed_documents
+from gristmill.network.hub.dataset_facts import Kind
+from gristmill.network.releases import layout, run_state
+from gristmill.network.releases.cdn import CloudFront
+from gristmill.network.releases.corpus_check import checked_corpus
+from gristmill.network.releases.layout import Release, WithdrawnDocument
+from gristmill.network.releases.publisher import OnUpload, Publisher, UploadSettings
+from gristmill.network.releases.targets import folder_of, open_target
+from gristmill.network.trust.keys import load_signers
+from gristmill.network.withdrawal.withdraw import listed_documents
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part
 from gristmill.store.proof import damaged
@@ -52,7 +52,7 @@ def publish(
     `passphrase` opens them (default: the environment's GRISTMILL_KEY_PASSPHRASE). `on_line` gets
     what a person should know.
 
-    Returns what the verb prints; `waiting` is the draft of `settings.draft` (network/drafts.py):
+    Returns what the verb prints; `waiting` is the draft of `settings.draft` (network/trust/drafts.py):
     the release has no reader until it is signed. Raises VerificationError if the corpus is not
     finished or not as its manifest says, RecipeError, or MachineError (TargetChangedError: another
     publisher).
@@ -114,7 +114,7 @@ def _on_hub(
     private: bool,
     on_line: Callable[[str], None],
 ) -> dict[str, Any]:
-    from gristmill.network.hub import publish_to_hub
+    from gristmill.network.hub.hub import publish_to_hub
 
     if set(with_) - {"text"} or others:
         raise RecipeError(

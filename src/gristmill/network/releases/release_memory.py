@@ -19,8 +19,8 @@ from typing import TypeVar
 import msgspec
 
 from gristmill.errors import NO_JSON, MachineError, VerificationError
-from gristmill.network import layout
-from gristmill.network.layout import Release
+from gristmill.network.releases import layout
+from gristmill.network.releases.layout import Release
 from gristmill.store.parts import write_bytes
 
 SEEN, CHAINS = "seen.json", "chains.json"

@@ -16,7 +16,7 @@ import msgspec
 
 from gristmill.corpus.corpus import Corpus, Record
 from gristmill.errors import NO_JSON, RecipeError, VerificationError
-from gristmill.network.layout import Release
+from gristmill.network.releases.layout import Release
 from gristmill.phases.all_phases import PHASES
 from gristmill.store.manifest import Manifest, check_path
 from gristmill.store.parts import Part, to_json, write_bytes

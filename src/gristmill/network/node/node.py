@@ -22,15 +22,15 @@ from typing import Any, Literal
 from gristmill.errors import RecipeError, SourceError, VerificationError
 from gristmill.loader.batch import Batch
 from gristmill.loader.window_kinds import Packing
-from gristmill.network.assignment import SHARDS, check_holders, genesis, rendezvous, turn
-from gristmill.network.fetch_ahead import FetchAhead
-from gristmill.network.node_cache import NodeCache, View
-from gristmill.network.node_loader import Held, NodeLoader
-from gristmill.network.node_loader import replay as replayed
-from gristmill.network.node_log import Began, NodeLog
-from gristmill.network.release import PATIENCE, CheckedRelease, ReleaseReader
-from gristmill.network.rotation import PlateauRule
-from gristmill.network.view_manifest import manifest_of_view, shard_paths, tokenizer_part
+from gristmill.network.node.assignment import SHARDS, check_holders, genesis, rendezvous, turn
+from gristmill.network.node.fetch_ahead import FetchAhead
+from gristmill.network.node.node_cache import NodeCache, View
+from gristmill.network.node.node_loader import Held, NodeLoader
+from gristmill.network.node.node_loader import replay as replayed
+from gristmill.network.node.node_log import Began, NodeLog
+from gristmill.network.node.rotation import PlateauRule
+from gristmill.network.node.view_manifest import manifest_of_view, shard_paths, tokenizer_part
+from gristmill.network.releases.release import PATIENCE, CheckedRelease, ReleaseReader
 from gristmill.store.manifest import Manifest
 from gristmill.store.settings import Settings
 from gristmill.tokens.growth_record import version_of

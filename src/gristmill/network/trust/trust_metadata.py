@@ -1,4 +1,4 @@
-"""What network/trust.py and network/drafts.py know of TUF metadata: roles, times, roots,
+"""What network/trust/trust.py and network/trust/drafts.py know of TUF metadata: roles, times, roots,
 signatures, and changes of the root.
 """
 
@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.network.layout import IMMUTABLE, TRUST, release_key
-from gristmill.network.targets import Target
+from gristmill.network.releases.layout import IMMUTABLE, TRUST, release_key
+from gristmill.network.releases.targets import Target
 from gristmill.store.manifest import LOCK
 
 if TYPE_CHECKING:

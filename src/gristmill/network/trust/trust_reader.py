@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from gristmill.errors import MachineError, SourceError, VerificationError
-from gristmill.network import layout
+from gristmill.network.releases import layout
 from gristmill.store.manifest import LOCK
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gristmill.corpus.funnel import Funnel
 from gristmill.errors import NOT_ABSENT, printable
-from gristmill.network.dataset_facts import Sample, languages, licences, sources_of
+from gristmill.network.hub.dataset_facts import Sample, languages, licences, sources_of
 from gristmill.phases.output.write_manifest import recipe_bytes
 from gristmill.recipe import is_custom, make_step, step_name
 from gristmill.store.manifest import Manifest

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.errors import RecipeError
-from gristmill.network import layout
-from gristmill.network.cdn import CloudFront
-from gristmill.network.drafts import read_draft, refuse_existing, roles_of, write_draft
-from gristmill.network.keys import load_signers
-from gristmill.network.publisher import UploadSettings
-from gristmill.network.targets import open_target
-from gristmill.network.trust import Trust
-from gristmill.network.trust_metadata import TIMESTAMP, RoleChange
+from gristmill.network.releases import layout
+from gristmill.network.releases.cdn import CloudFront
+from gristmill.network.releases.publisher import UploadSettings
+from gristmill.network.releases.targets import open_target
+from gristmill.network.trust.drafts import read_draft, refuse_existing, roles_of, write_draft
+from gristmill.network.trust.keys import load_signers
+from gristmill.network.trust.trust import Trust
+from gristmill.network.trust.trust_metadata import TIMESTAMP, RoleChange
 from gristmill.user_input import one_or_more
 
 CHANGING = (TIMESTAMP, f"{layout.TRUST}/root.json")
@@ -35,7 +35,7 @@ def sign(
     `everything` is asked.
 
     Of `settings`, `days` and `max_age` count; with `draft` the targets with a new expiry are
-    written there, for others to sign (network/drafts.py), and with `signed` such a draft is
+    written there, for others to sign (network/trust/drafts.py), and with `signed` such a draft is
     published.
 
     Returns versions and expiry of the roles, `warnings` and `waiting`. Raises RecipeError if

@@ -1,6 +1,6 @@
 """Withdrawal: documents are taken back out of a finished corpus, which keeps its shape.
 
-    the parts          without the documents (network/withdraw_parts.py); token shards keep their
+    the parts          without the documents (network/withdrawal/withdraw_parts.py); token shards keep their
                        lengths
     withdrawn.txt      the list; the recipe gets the step `withdrawn` with it as its input
     recipe, funnel, manifest                        written anew
@@ -29,7 +29,13 @@ from gristmill.corpus.layout import WITHDRAWN
 from gristmill.corpus.token_corpus import REMEDY
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.lists.withdrawn import REASON, read_list, write_list
-from gristmill.network.withdraw_parts import Before, Urls, Withdrawal, rewritten, token_shard
+from gristmill.network.withdrawal.withdraw_parts import (
+    Before,
+    Urls,
+    Withdrawal,
+    rewritten,
+    token_shard,
+)
 from gristmill.phases.output.write_manifest import FUNNEL, RECIPE, recipe_bytes
 from gristmill.progress.counted_work import counted
 from gristmill.recipe import Recipe, stored

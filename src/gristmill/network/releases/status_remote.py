@@ -7,8 +7,8 @@ from typing import Any
 
 from gristmill.corpus import summary
 from gristmill.errors import GristmillError
-from gristmill.network.release import ReleaseReader
-from gristmill.network.trust_metadata import expiry_lines
+from gristmill.network.releases.release import ReleaseReader
+from gristmill.network.trust.trust_metadata import expiry_lines
 
 # What grows: its rate is shown.
 GROWING = ("documents", "tokens", "token_shards", "bytes")

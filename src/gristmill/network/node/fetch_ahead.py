@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable
 
 from gristmill.errors import GristmillError
-from gristmill.network.node_cache import CacheLimitError
-from gristmill.network.node_loader import Held
+from gristmill.network.node.node_cache import CacheLimitError
+from gristmill.network.node.node_loader import Held
 
 
 class FetchAhead:

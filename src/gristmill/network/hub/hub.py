@@ -28,10 +28,10 @@ import pyarrow as pa
 
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import MachineError, RecipeError, SourceError, VerificationError
-from gristmill.network.croissant import croissant
-from gristmill.network.data_card import data_card
-from gristmill.network.dataset_facts import Config, DatasetFacts, Kind, schema_and_rows
-from gristmill.network.samples import text_samples, token_samples
+from gristmill.network.hub.croissant import croissant
+from gristmill.network.hub.data_card import data_card
+from gristmill.network.hub.dataset_facts import Config, DatasetFacts, Kind, schema_and_rows
+from gristmill.network.releases.samples import text_samples, token_samples
 from gristmill.store.cache import default_cache
 from gristmill.store.manifest import LOCK, MANIFEST, SUMS, Manifest, lock_of, sums
 from gristmill.store.parts import Part, machine_errors, sha256_of, to_json, write_bytes

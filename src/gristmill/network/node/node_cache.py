@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gristmill.errors import MachineError
-from gristmill.network.cache_files import CacheFile, files_of, folders_of, free_lock
+from gristmill.network.node.cache_files import CacheFile, files_of, folders_of, free_lock
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import is_cache, locked
 from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes

@@ -16,7 +16,7 @@ from gristmill.corpus.tokenizer_part import tokenizer_in
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.filters.api.step_inputs import installed_inputs
 from gristmill.filters.pii.private import Private
-from gristmill.network.dataset_facts import Sample
+from gristmill.network.hub.dataset_facts import Sample
 from gristmill.tokens.tokenizer import Tokenizer
 
 SAMPLE = 400  # characters of a sample that are shown

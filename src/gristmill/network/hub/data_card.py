@@ -7,8 +7,8 @@ it: equal corpora have equal cards.
 import json
 from typing import Any
 
-from gristmill.network import corpus_card
-from gristmill.network.dataset_facts import DatasetFacts, hub_licence, languages, licences
+from gristmill.network.hub import corpus_card
+from gristmill.network.hub.dataset_facts import DatasetFacts, hub_licence, languages, licences
 
 SIZES = (  # of the hub: rows below, and the word
     (1_000, "n<1K"),

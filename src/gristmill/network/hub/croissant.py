@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from gristmill.network.dataset_facts import DatasetFacts, Sample, licence_page, licences
+from gristmill.network.hub.dataset_facts import DatasetFacts, Sample, licence_page, licences
 
 CONTEXT = {
     "@language": "en",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gristmill.errors import MachineError, RecipeError
-from gristmill.network.trust_reader import EXTRA
+from gristmill.network.trust.trust_reader import EXTRA
 from gristmill.store.parts import machine_errors, to_json
 
 if TYPE_CHECKING:

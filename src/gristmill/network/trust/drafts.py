@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gristmill.errors import MachineError, RecipeError
-from gristmill.network.keys import load_signers
-from gristmill.network.trust_metadata import LARGEST, ROLES, decoded, signatures, signers_of
-from gristmill.network.trust_reader import EXTRA, number_of
+from gristmill.network.trust.keys import load_signers
+from gristmill.network.trust.trust_metadata import LARGEST, ROLES, decoded, signatures, signers_of
+from gristmill.network.trust.trust_reader import EXTRA, number_of
 from gristmill.store.manifest import LOCK
 from gristmill.store.parts import machine_errors, write_bytes
 

@@ -17,10 +17,10 @@ from typing import Any
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.places import check_places
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.network import run_state
-from gristmill.network.layout import Release, lock_for
-from gristmill.network.pull_stored import pull_stored, stored_at
-from gristmill.network.release import CheckedRelease, ReleaseReader
+from gristmill.network.releases import run_state
+from gristmill.network.releases.layout import Release, lock_for
+from gristmill.network.releases.pull_stored import pull_stored, stored_at
+from gristmill.network.releases.release import CheckedRelease, ReleaseReader
 from gristmill.phases.inputs.local_inputs import note_elsewhere
 from gristmill.store import manifest as manifests
 from gristmill.store.manifest import Manifest

@@ -5,7 +5,7 @@
     PREFIX/releases/00000001.json   a release; never changes, and no second one gets its number
     PREFIX/latest.json              the pointer: which release is the newest; the one name that
                                     changes, and whose copies in caches live for seconds
-    PREFIX/trust/...                TUF metadata, where a key signs (network/trust.py)
+    PREFIX/trust/...                TUF metadata, where a key signs (network/trust/trust.py)
 
 docs/publishing.md describes the fields. Pure: takes and gives bytes and values, opens nothing.
 """

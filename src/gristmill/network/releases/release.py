@@ -5,7 +5,7 @@
     .download(sha256, size, path)   an object, resumed, compared with its sha256
 
 Without a root, a reader trusts the addresses for what is the newest, and refuses a release with a
-lower number than one that it has seen. With a pinned root (network/trust_reader.py) it trusts the
+lower number than one that it has seen. With a pinned root (network/trust/trust_reader.py) it trusts the
 keys of the root alone.
 """
 
@@ -23,9 +23,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from gristmill.errors import NO_JSON, GristmillError, SourceError, VerificationError
-from gristmill.network import layout
-from gristmill.network.layout import Release
-from gristmill.network.release_memory import ReleaseMemory, key_for
+from gristmill.network.releases import layout
+from gristmill.network.releases.layout import Release
+from gristmill.network.releases.release_memory import ReleaseMemory, key_for
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import locked
 from gristmill.store.client import Client
@@ -150,7 +150,7 @@ class ReleaseReader:
 
     def _signed(self, url: str) -> tuple[int, str]:
         """(number, sha256) of the newest release, by the keys of the pinned root."""
-        from gristmill.network.trust_reader import newest_signed
+        from gristmill.network.trust.trust_reader import newest_signed
 
         assert self.root is not None
 

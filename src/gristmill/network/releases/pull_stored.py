@@ -11,7 +11,7 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.places import check_places
 from gristmill.corpus.stored_corpus import LARGEST, OBJECTS
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.network import layout
+from gristmill.network.releases import layout
 from gristmill.phases.inputs.local_inputs import note_elsewhere
 from gristmill.store import manifest as manifests
 from gristmill.store.bucket import Bucket

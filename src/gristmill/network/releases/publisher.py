@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.network import layout
-from gristmill.network.cdn import CloudFront
-from gristmill.network.drafts import read_draft, refuse_existing, write_draft
-from gristmill.network.layout import IMMUTABLE, Pointer, Release, WithdrawnDocument
-from gristmill.network.targets import Target, TargetChangedError, changed
-from gristmill.network.trust import Trust
-from gristmill.network.trust_metadata import FIXED, JSON, TIMESTAMP
+from gristmill.network.releases import layout
+from gristmill.network.releases.cdn import CloudFront
+from gristmill.network.releases.layout import IMMUTABLE, Pointer, Release, WithdrawnDocument
+from gristmill.network.releases.targets import Target, TargetChangedError, changed
+from gristmill.network.trust.drafts import read_draft, refuse_existing, write_draft
+from gristmill.network.trust.trust import Trust
+from gristmill.network.trust.trust_metadata import FIXED, JSON, TIMESTAMP
 from gristmill.store import manifest as manifests
 from gristmill.store.bucket import Version
 
@@ -73,7 +73,9 @@ class Publisher:
         RecipeError if the target is none, or is signed and no key was given.
         """
         self.target, self.cdn = target, cdn
-        self.waiting: dict[str, Any] | None = None  # a draft that was written (network/drafts.py)
+        self.waiting: dict[str, Any] | None = (
+            None  # a draft that was written (network/trust/drafts.py)
+        )
         self.settings = settings or UploadSettings()
         self._signers = list(signers)
         self._version: Version = None  # of the pointer

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
-from gristmill.network import layout
+from gristmill.network.releases import layout
 from gristmill.store.bucket import (
     BLOCK,
     Bucket,
@@ -43,7 +43,7 @@ class TargetChangedError(MachineError):
 
 
 class Target(Protocol):
-    """Where a corpus is published to. Keys are those of network/layout.py. Safe for threads.
+    """Where a corpus is published to. Keys are those of network/releases/layout.py. Safe for threads.
 
     Every method raises MachineError if the target refuses or cannot be reached.
     """

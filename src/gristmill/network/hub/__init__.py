@@ -1,0 +1,1 @@
+"""What others read about a release: its card, Croissant, and data hubs."""

@@ -1,0 +1,1 @@
+"""Who signed a release: keys, roots, metadata of The Update Framework, and its reader."""

@@ -1,0 +1,1 @@
+"""Documents that are taken out of a corpus and of its releases."""
