@@ -159,7 +159,7 @@ def _resume(url: str, cache: Path, path: Path) -> list[dict[str, Any]]:
 
 def _verify(served: Path) -> dict[str, Any]:
     """The check of parts, 5 GB in 50 files, on all cores, beside hashing on one."""
-    from gristmill.reports.verify import check_parts
+    from gristmill.reports.integrity.verify import check_parts
     from gristmill.store.parts import Part, sha256_of
 
     parts = []

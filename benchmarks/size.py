@@ -1,7 +1,7 @@
 """What `gristmill size` predicts, and what a run takes: `python size.py RECIPE OUT
 [--set key=value] [--sample BYTES]`.
 
-OUT must not exist. The run is measured in the same way as the sample (reports/meter.py), with one
+OUT must not exist. The run is measured in the same way as the sample (reports/planning/meter.py), with one
 worker per core. Input: `make_corpus.py`, and whole.toml with its files set, as bench.py does.
 """
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from gristmill.cli.arguments import settings_of
 from gristmill.pipeline import run
-from gristmill.reports.meter import Meter
-from gristmill.reports.size import SAMPLE, SCOPES, lines, size
+from gristmill.reports.planning.meter import Meter
+from gristmill.reports.planning.size import SAMPLE, SCOPES, lines, size
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from gristmill import Loader
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import GristmillError, RecipeError
 from gristmill.mixing import proxy
-from gristmill.reports.losses import losses
+from gristmill.reports.tokens.losses import losses
 
 HEAD = 32  # numbers of a head of attention
 TOKEN_SCALE, PLACE_SCALE = 4.0, 0.25  # of the first embeddings

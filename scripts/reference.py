@@ -22,7 +22,7 @@ from reference_names import commands_page, filled, linked, python_page
 from gristmill.filters.api import registry
 from gristmill.filters.api.step import Step
 from gristmill.recipe import keys
-from gristmill.reports.reasons import DEDUPLICATE, READ, TARGET, Reason
+from gristmill.reports.documents.reasons import DEDUPLICATE, READ, TARGET, Reason
 
 ROOT = Path(__file__).parent.parent
 COMMAND = "python scripts/reference.py"

@@ -133,7 +133,7 @@ def test_a_model_learns_what_is_in_its_corpus(
     scripts: dict[str, ModuleType], corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = texts_of_sizes([0] + [1] * (VOCABULARY - 1))
-    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: texts)
+    monkeypatch.setattr("gristmill.reports.tokens.losses.token_texts", lambda corpus: texts)
     train = scripts["small_gpt"].train
     given = {"phrase": [5, 6, 7, 8], "on_line": lambda line: None}
     found = train(corpus, corpus, budget(scripts, rate=2e-2, tokens=4096), 1, **given)
@@ -157,7 +157,7 @@ def test_finished_runs_are_kept(
     if find_spec("scipy") is None or find_spec("matplotlib") is None:
         missing("matplotlib", "scipy, matplotlib: pip install 'gristmill[mix]'")
     texts = texts_of_sizes([0] + [1] * (VOCABULARY - 1))
-    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: texts)
+    monkeypatch.setattr("gristmill.reports.tokens.losses.token_texts", lambda corpus: texts)
     pay = scripts["does_cleaning_pay"]
     corpora = dict.fromkeys(("held_out", "raw", "filtered"), corpus)
     monkeypatch.setattr(pay, "make_corpora", lambda options, variants: corpora)

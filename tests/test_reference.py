@@ -10,7 +10,7 @@ import pytest
 
 from gristmill.filters.api import registry
 from gristmill.recipe import keys, parse
-from gristmill.reports.reasons import READ, filter_reason, meaning
+from gristmill.reports.documents.reasons import READ, filter_reason, meaning
 from tests.support import ROOT
 
 SOURCE = '[[source]]\nname = "web"\nfiles = ["a"]\n[[source]]\nname = "own"\nfiles = ["b"]\n'

@@ -14,8 +14,8 @@ import gristmill
 from gristmill import RecipeError, export, run
 from gristmill.filters.api.step_inputs import find
 from gristmill.recipe import for_files, load, parse
-from gristmill.reports.rejudge import rejudge
-from gristmill.reports.size import size
+from gristmill.reports.planning.rejudge import rejudge
+from gristmill.reports.planning.size import size
 from gristmill.store.cache import Cache
 from gristmill.store.settings import Settings
 from gristmill.store.transfer import Transfer

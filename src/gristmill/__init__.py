@@ -51,24 +51,24 @@ if TYPE_CHECKING:
     from gristmill.network.withdrawal.withdraw_release import withdraw_release as release_withdraw
     from gristmill.pipeline import run as run
     from gristmill.recipe import init as init
-    from gristmill.report_page.card import card as card
-    from gristmill.report_page.check import check as check
-    from gristmill.report_page.report import report as report
-    from gristmill.reports.chinchilla import chinchilla as chinchilla
-    from gristmill.reports.contamination import contamination as contamination
     from gristmill.reports.diff import diff as diff
-    from gristmill.reports.duplicates import duplicates as duplicates
-    from gristmill.reports.explore import explore as explore
-    from gristmill.reports.losses import losses as losses
-    from gristmill.reports.meanings import explain as explain
-    from gristmill.reports.rejudge import rejudge as rejudge
-    from gristmill.reports.repeated_lines import frequent as lines
-    from gristmill.reports.size import size as size
-    from gristmill.reports.stats import stats as stats
+    from gristmill.reports.documents.contamination import contamination as contamination
+    from gristmill.reports.documents.duplicates import duplicates as duplicates
+    from gristmill.reports.documents.explore import explore as explore
+    from gristmill.reports.documents.meanings import explain as explain
+    from gristmill.reports.documents.repeated_lines import frequent as lines
+    from gristmill.reports.documents.top_substrings import repeated as substrings
+    from gristmill.reports.documents.why import why as why
+    from gristmill.reports.integrity.verify import verify as verify
+    from gristmill.reports.page.card import card as card
+    from gristmill.reports.page.check import check as check
+    from gristmill.reports.page.report import report as report
+    from gristmill.reports.planning.chinchilla import chinchilla as chinchilla
+    from gristmill.reports.planning.rejudge import rejudge as rejudge
+    from gristmill.reports.planning.size import size as size
     from gristmill.reports.status import status as status
-    from gristmill.reports.top_substrings import repeated as substrings
-    from gristmill.reports.verify import verify as verify
-    from gristmill.reports.why import why as why
+    from gristmill.reports.tokens.losses import losses as losses
+    from gristmill.reports.tokens.stats import stats as stats
     from gristmill.tokens.tokenizer import Tokenizer as Tokenizer
     from gristmill.trainer_formats.export import export as export
     from gristmill.trainer_formats.import_tokens import import_tokens as import_tokens
@@ -99,18 +99,18 @@ _PLACES = {
     "Tokenizer": "tokens.tokenizer:Tokenizer",
     "VerificationError": "errors:VerificationError",
     "bench_loader": "loader.bench_loader:bench_loader",
-    "card": "report_page.card:card",
-    "check": "report_page.check:check",
-    "chinchilla": "reports.chinchilla:chinchilla",
-    "contamination": "reports.contamination:contamination",
+    "card": "reports.page.card:card",
+    "check": "reports.page.check:check",
+    "chinchilla": "reports.planning.chinchilla:chinchilla",
+    "contamination": "reports.documents.contamination:contamination",
     "curve": "dedup.banding:curve",
     "deduplicate": "library.duplicate_texts:deduplicate_texts",
     "demo": "demonstration:demo",
     "diff": "reports.diff:diff",
     "doremi": "mixing.doremi:doremi",
-    "duplicates": "reports.duplicates:duplicates",
-    "explore": "reports.explore:explore",
-    "explain": "reports.meanings:explain",
+    "duplicates": "reports.documents.duplicates:duplicates",
+    "explore": "reports.documents.explore:explore",
+    "explain": "reports.documents.meanings:explain",
     "export": "trainer_formats.export:export",
     "extract": "library.text_functions:extract",
     "fit_mix": "mixing.fit:fit_mix",
@@ -118,15 +118,15 @@ _PLACES = {
     "import_tokens": "trainer_formats.import_tokens:import_tokens",
     "init": "recipe:init",
     "language": "library.text_functions:language",
-    "lines": "reports.repeated_lines:frequent",
-    "losses": "reports.losses:losses",
+    "lines": "reports.documents.repeated_lines:frequent",
+    "losses": "reports.tokens.losses:losses",
     "mix": "mixing.mix:mix",
     "pack": "loader.packing_report:packing_report",
     "propose_mixes": "mixing.propose:propose_mixes",
     "publish": "network.releases.publish:publish",
     "pull": "network.releases.pull:pull",
-    "rejudge": "reports.rejudge:rejudge",
-    "report": "report_page.report:report",
+    "rejudge": "reports.planning.rejudge:rejudge",
+    "report": "reports.page.report:report",
     "release_key": "network.trust.keys:new_key",
     "release_rotate": "network.trust.signing:rotate",
     "release_sign": "network.trust.signing:sign",
@@ -135,15 +135,15 @@ _PLACES = {
     "seen": "loader.ledger:seen",
     "show_model": "training.train_models:show_model",
     "show_tokenizer": "training.show_tokenizer:show_tokenizer",
-    "size": "reports.size:size",
-    "stats": "reports.stats:stats",
+    "size": "reports.planning.size:size",
+    "stats": "reports.tokens.stats:stats",
     "status": "reports.status:status",
-    "substrings": "reports.top_substrings:repeated",
+    "substrings": "reports.documents.top_substrings:repeated",
     "train_classifier": "training.train_models:train_classifier",
     "train_perplexity": "training.train_models:train_perplexity",
     "train_tokenizer": "training.train_tokenizer:train_tokenizer",
-    "verify": "reports.verify:verify",
-    "why": "reports.why:why",
+    "verify": "reports.integrity.verify:verify",
+    "why": "reports.documents.why:why",
     "withdraw": "network.withdrawal.withdraw:withdraw",
 }
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import RecipeError, VerificationError, export, run, train_tokenizer
-from gristmill.reports.copies import copies
+from gristmill.reports.documents.copies import copies
 from tests.support.corpora import article, digests, jsonl
 from tests.support.crawls import crawl, digest_of, recipe, verdicts
 from tests.support.duplicates import edited

@@ -14,7 +14,7 @@ import gristmill
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import MachineError, VerificationError
 from gristmill.pipeline import run
-from gristmill.reports.duplicates import duplicates
+from gristmill.reports.documents.duplicates import duplicates
 from tests.support.command import command_line
 from tests.support.corpora import RECIPE, digests, lay_out
 

@@ -21,7 +21,7 @@ from gristmill.dedup.settings import FrequentLines
 from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
-from gristmill.reports.repeated_lines import frequent
+from gristmill.reports.documents.repeated_lines import frequent
 from gristmill.tables import schema
 from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl
@@ -511,7 +511,7 @@ def test_export_of_a_corpus_of_tokens_is_cut_as_well(with_tokens: Path, tmp_path
 
 
 def test_rejudge_says_that_lines_are_not_counted_again(recipe: Path, tmp_path: Path) -> None:
-    from gristmill.reports.rejudge import lines
+    from gristmill.reports.planning.rejudge import lines
 
     run(recipe, out=tmp_path, workers=1)
     told = gristmill.rejudge(recipe, out=tmp_path, settings={"deduplicate.lines.most": "50"})

@@ -12,7 +12,7 @@ import pytest
 from gristmill import RecipeError, SourceError, VerificationError, rejudge, run, verify, why
 from gristmill.dedup import reference_corpus, shard_tables
 from gristmill.dedup.near import corpus_index, key_partitions, signature_rows
-from gristmill.reports.why import lines
+from gristmill.reports.documents.why import lines
 from gristmill.store.manifest import decode
 from tests.support.corpora import digests, jsonl
 from tests.support.crawls import RECIPE, crawl, digest_of, recipe, verdicts

@@ -159,7 +159,7 @@ def test_another_boundary_lists_nothing_again(recipe: Path, tmp_path: Path) -> N
 
 def test_export_has_the_texts_that_were_cut(recipe: Path, tmp_path: Path) -> None:
     from gristmill.phases.output.corpus_texts import corpus_texts
-    from gristmill.reports.verify import finished
+    from gristmill.reports.integrity.verify import finished
 
     run(recipe, out=tmp_path, workers=1)
     text = rows(tmp_path, "text")

@@ -12,7 +12,7 @@ import pytest
 import gristmill
 from gristmill.corpus.parents import parent_of
 from gristmill.errors import ArgumentError, MachineError, VerificationError
-from gristmill.reports.why import lines
+from gristmill.reports.documents.why import lines
 from tests.support.corpora import jsonl, pages
 from tests.support.skips import missing
 

@@ -17,7 +17,7 @@ from gristmill.errors import GristmillError, MachineError, RecipeError, Verifica
 from gristmill.mixing import doremi as doremi_module
 from gristmill.mixing import proxy
 from gristmill.mixing.doremi import doremi, lines
-from gristmill.reports.losses import losses
+from gristmill.reports.tokens.losses import losses
 from gristmill.system.ownership import MARKER
 from tests.support.token_corpora import texts_of_sizes, token_corpus
 
@@ -158,7 +158,7 @@ def test_a_loss_that_is_not_finite_stops_with_its_step(corpus: Path, tmp_path: P
 def test_losses_by_source(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that knows nothing has log2(vocabulary) bits a token, whatever the source."""
     texts = texts_of_sizes([0, 1] + [3] * (VOCABULARY - 2))
-    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: texts)
+    monkeypatch.setattr("gristmill.reports.tokens.losses.token_texts", lambda corpus: texts)
     found = losses(corpus, lambda tokens: torch.zeros(*tokens.shape, VOCABULARY))
     rows = found["sources"]
     assert rows["noise"]["loss"] == pytest.approx(math.log(VOCABULARY))
@@ -176,7 +176,7 @@ def test_losses_of_a_trained_model(
     corpus: Path, whole: tuple[Path, dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = texts_of_sizes([0] + [1] * (VOCABULARY - 1))
-    monkeypatch.setattr("gristmill.reports.losses.token_texts", lambda corpus: texts)
+    monkeypatch.setattr("gristmill.reports.tokens.losses.token_texts", lambda corpus: texts)
     out, _ = whole
     rows = losses(corpus, out / "proxy")["sources"]
     assert rows["repeats"]["bits_per_byte"] < 0.8

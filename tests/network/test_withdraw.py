@@ -17,9 +17,9 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.loader import Loader
 from gristmill.network.releases.publish import withdrawn_documents
 from gristmill.network.withdrawal.withdraw import withdraw
-from gristmill.reports.stats import stats
-from gristmill.reports.verify import verify
-from gristmill.reports.why import why
+from gristmill.reports.documents.why import why
+from gristmill.reports.integrity.verify import verify
+from gristmill.reports.tokens.stats import stats
 from gristmill.store.manifest import decode
 from gristmill.trainer_formats.export import export
 from gristmill.trainer_formats.token_source import TokenDocuments

@@ -12,9 +12,9 @@ import pytest
 
 from gristmill.errors import RecipeError
 from gristmill.pipeline import dry_run, run
+from gristmill.reports.documents.why import why
+from gristmill.reports.integrity.verify import verify
 from gristmill.reports.status import lines, status
-from gristmill.reports.verify import verify
-from gristmill.reports.why import why
 from tests.support.corpora import digests, jsonl
 
 WITHOUT_TOKENS = '[[source]]\nname = "web"\nfiles = ["raw/*.jsonl"]\n'

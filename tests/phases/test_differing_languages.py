@@ -17,8 +17,8 @@ from gristmill.errors import RecipeError
 from gristmill.network.hub.corpus_card import about
 from gristmill.phases.relations.differing_languages import differing_of
 from gristmill.recipe import load, parse
-from gristmill.report_page.figures import similarities
-from gristmill.report_page.tables import CorpusTables
+from gristmill.reports.page.figures import similarities
+from gristmill.reports.page.tables import CorpusTables
 from gristmill.store.defaults import without_defaults
 from gristmill.store.manifest import decode
 from tests.support.corpora import digests, jsonl

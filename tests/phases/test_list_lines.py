@@ -12,7 +12,7 @@ from gristmill.phases.inputs import list_lines
 from gristmill.phases.inputs.sources import Credentials, Listed, expand
 from gristmill.pipeline import dry_run, run
 from gristmill.recipe import Source
-from gristmill.reports.size import size
+from gristmill.reports.planning.size import size
 from gristmill.store.cache import Cache
 from gristmill.store.hosts import PUBLIC
 from gristmill.store.settings import Settings, asked_of

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from gristmill.pipeline import run
-from gristmill.report_page.check import check
+from gristmill.reports.page.check import check
 from gristmill.reports.status import lines, status
 from tests.support.command import command_line
 from tests.support.corpora import jsonl

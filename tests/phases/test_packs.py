@@ -18,12 +18,12 @@ from gristmill.network.withdrawal.withdraw import withdraw
 from gristmill.phases.inputs import packs
 from gristmill.phases.rounds import ShardsFailed
 from gristmill.pipeline import dry_run, run
-from gristmill.reports.consistency import check_consistency
-from gristmill.reports.explore import explore
-from gristmill.reports.size import size
+from gristmill.reports.documents.explore import explore
+from gristmill.reports.documents.why import why
+from gristmill.reports.integrity.consistency import check_consistency
+from gristmill.reports.integrity.verify import verify
+from gristmill.reports.planning.size import size
 from gristmill.reports.status import status
-from gristmill.reports.verify import verify
-from gristmill.reports.why import why
 from gristmill.store import manifest as manifests
 from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support.corpora import digests, jsonl

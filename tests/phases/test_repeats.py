@@ -20,12 +20,12 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
 from gristmill.recipe import parse
 from gristmill.reports.diff import diff
-from gristmill.reports.size import size
-from gristmill.reports.stats import stats
+from gristmill.reports.documents.why import lines as why_lines
+from gristmill.reports.documents.why import why
+from gristmill.reports.integrity.verify import verify
+from gristmill.reports.planning.size import size
 from gristmill.reports.status import status
-from gristmill.reports.verify import verify
-from gristmill.reports.why import lines as why_lines
-from gristmill.reports.why import why
+from gristmill.reports.tokens.stats import stats
 from gristmill.tokens import shards, sorted_runs
 from gristmill.tokens.shards import Apart
 from gristmill.tokens.sorted_runs import placed

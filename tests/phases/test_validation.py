@@ -24,7 +24,7 @@ from gristmill.errors import Damaged
 from gristmill.phases.output.validation import caveat
 from gristmill.pipeline import run
 from gristmill.recipe import Recipe, Source
-from gristmill.reports.verify import verify
+from gristmill.reports.integrity.verify import verify
 from tests.support import strategies
 from tests.support.corpora import WORDS, article, jsonl, lay_out
 from tests.support.corpora import digests as digests_of

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gristmill.errors import GristmillError, RecipeError
-from gristmill.reports.chinchilla import (
+from gristmill.reports.planning.chinchilla import (
     BESIROGLU,
     HOFFMANN,
     LAWS,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gristmill import RecipeError, rejudge, run, verify, why
-from gristmill.reports.contamination import COUNTS, contamination, lines
+from gristmill.reports.documents.contamination import COUNTS, contamination, lines
 from gristmill.store.manifest import decode
 from tests.support import ROOT, naive
 from tests.support.command import command_line

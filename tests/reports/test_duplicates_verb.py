@@ -21,7 +21,7 @@ from gristmill import RecipeError, VerificationError
 from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
 from gristmill.pipeline import run
-from gristmill.reports.duplicates import duplicates, lines
+from gristmill.reports.documents.duplicates import duplicates, lines
 from gristmill.tables import schema
 from tests.support import ROOT
 from tests.support.command import command_line

@@ -10,7 +10,7 @@ import torch
 
 from gristmill import train_tokenizer
 from gristmill.errors import RecipeError
-from gristmill.reports.losses import lines, losses
+from gristmill.reports.tokens.losses import lines, losses
 from gristmill.tokens.tokenizer import Tokenizer
 from tests.support.skips import missing
 from tests.support.token_corpora import token_corpus

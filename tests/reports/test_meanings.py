@@ -7,7 +7,7 @@ import pytest
 
 import gristmill
 from gristmill import RecipeError
-from gristmill.reports.meanings import lines
+from gristmill.reports.documents.meanings import lines
 from tests.support.command import command_line
 
 

@@ -11,7 +11,7 @@ import pytest
 from gristmill import RecipeError, rejudge, run
 from gristmill.corpus.corpus import Corpus
 from gristmill.recipe import Source, parse
-from gristmill.reports.rejudge import READ
+from gristmill.reports.planning.rejudge import READ
 from gristmill.store.manifest import decode
 from tests.support.corpora import article, digests, jsonl, pages, wet
 from tests.support.duplicates import edited

@@ -13,9 +13,9 @@ import pytest
 
 from gristmill import RecipeError, SourceError
 from gristmill.pipeline import run
-from gristmill.reports.meter import PROC, Meter, PhaseCost
-from gristmill.reports.size import SampleRun, line, lines, size, spread
-from gristmill.reports.size_sample import SampledShard, cut
+from gristmill.reports.planning.meter import PROC, Meter, PhaseCost
+from gristmill.reports.planning.size import SampleRun, line, lines, size, spread
+from gristmill.reports.planning.size_sample import SampledShard, cut
 from gristmill.store.settings import Settings
 from tests.support.command import command_line
 from tests.support.corpora import RECIPE, digests, jsonl, lay_out, pages, wet
@@ -236,7 +236,9 @@ def test_shards_of_unknown_length_and_what_is_fetched(tmp_path: Path) -> None:
 
 
 def test_a_shard_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gristmill.reports.size.asked_of", lambda *_, **__: Settings(backoff=0.0))
+    monkeypatch.setattr(
+        "gristmill.reports.planning.size.asked_of", lambda *_, **__: Settings(backoff=0.0)
+    )
     recipe = lay_out(
         tmp_path,
         count=20,

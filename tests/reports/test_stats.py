@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
-from gristmill.reports import document_tables, token_counts
-from gristmill.reports.stats import stats
-from gristmill.reports.stats_lines import lines
+from gristmill.reports.documents import document_tables
+from gristmill.reports.tokens import token_counts
+from gristmill.reports.tokens.stats import stats
+from gristmill.reports.tokens.stats_lines import lines
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.trainer_formats.export import export
 from gristmill.trainer_formats.import_tokens import import_tokens

@@ -9,7 +9,7 @@ import pytest
 
 import gristmill
 from gristmill.errors import SourceError
-from gristmill.report_page.check import check
+from gristmill.reports.page.check import check
 from gristmill.source.rows import Fields
 from tests.support.corpora import record
 from tests.support.shards import read

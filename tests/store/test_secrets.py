@@ -195,7 +195,7 @@ RECIPE = (
 
 
 def test_every_verb_that_fetches_obeys(tmp_path: Path, environment: None) -> None:
-    from gristmill.reports.size import size
+    from gristmill.reports.planning.size import size
 
     recipe = tmp_path / "recipe.toml"
     with site() as server:

@@ -25,8 +25,8 @@ import gristmill.cli.model
 import gristmill.cli.run
 import gristmill.engine.preload
 import gristmill.pipeline
-import gristmill.reports.rejudge  # noqa: F401
-import gristmill.reports.verify
+import gristmill.reports.integrity.verify
+import gristmill.reports.planning.rejudge  # noqa: F401
 from gristmill.cli import app as cli
 from gristmill.engine import server
 from gristmill.kernels.jit import compile as kernels

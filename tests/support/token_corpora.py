@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gristmill.reports.token_texts import TokenTexts
+from gristmill.reports.tokens.token_texts import TokenTexts
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import write_bytes
 from gristmill.tokens.shards import ShardWriter

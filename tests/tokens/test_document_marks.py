@@ -10,9 +10,9 @@ import pytest
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.pipeline import run
-from gristmill.reports.stats import stats
+from gristmill.reports.integrity.verify import verify
 from gristmill.reports.status import lines, status
-from gristmill.reports.verify import verify
+from gristmill.reports.tokens.stats import stats
 from gristmill.store.manifest import Manifest
 from gristmill.tokens.tokenizer import Tokenizer, load
 from gristmill.training.show_tokenizer import lines as shown_lines

@@ -22,7 +22,7 @@ import pytest
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import GristmillError, RecipeError, VerificationError
-from gristmill.reports.verify import verify
+from gristmill.reports.integrity.verify import verify
 from gristmill.store import manifest as manifests
 from gristmill.system.ownership import MARKER
 from gristmill.trainer_formats import IMPORTED

@@ -24,7 +24,7 @@ from gristmill.filters.models.classifier import Classifier
 from gristmill.filters.models.perplexity import Perplexity
 from gristmill.filters.models.toxicity import Toxicity
 from gristmill.recipe import parse
-from gristmill.reports.rejudge import rejudge
+from gristmill.reports.planning.rejudge import rejudge
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.training.train_models import show_model, train_classifier, train_perplexity

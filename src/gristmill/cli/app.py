@@ -136,7 +136,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check every byte and every count of a corpus against its manifest and lock."""
-    from gristmill.reports.verify import verify as proven
+    from gristmill.reports.integrity.verify import verify as proven
 
     result = proven(corpus, quick=quick, pin=pin, raw=raw, cache_dir=cache_dir)
     what = "sizes" if quick else "sha256 and counts"

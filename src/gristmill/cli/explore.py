@@ -57,8 +57,8 @@ def explore(
     """
     set_up_libraries()
     from gristmill.errors import MachineError
-    from gristmill.reports import explore_open
-    from gristmill.reports.explore import explore as write
+    from gristmill.reports.documents import explore_open
+    from gristmill.reports.documents.explore import explore as write
 
     handle_ctrl_c()
     command = explore_open.atlas_command(out, places=map_, host=host, port=port)

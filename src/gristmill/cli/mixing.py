@@ -229,8 +229,8 @@ def losses(
     as_json: Json = False,
 ) -> None:
     """Show a model's held-out loss and bits per byte on each source. Needs torch."""
-    from gristmill.reports.losses import lines
-    from gristmill.reports.losses import losses as measure
+    from gristmill.reports.tokens.losses import lines
+    from gristmill.reports.tokens.losses import losses as measure
 
     handle_ctrl_c()
     result = measure(corpus, model, sequence_length=sequence_length, limit=limit, device=device)

@@ -42,8 +42,8 @@ def why(
     as_json: Json = False,
 ) -> None:
     """Show whether a document was kept; if not, which step dropped it, why and at which value."""
-    from gristmill.reports.why import lines
-    from gristmill.reports.why import why as ask
+    from gristmill.reports.documents.why import lines
+    from gristmill.reports.documents.why import why as ask
 
     for result in ask(corpus, document):
         print_result(result, as_json, lines(result))
@@ -60,8 +60,8 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Show what a name of a recipe, of a verdict or of a measure means."""
-    from gristmill.reports.meanings import explain as ask
-    from gristmill.reports.meanings import lines
+    from gristmill.reports.documents.meanings import explain as ask
+    from gristmill.reports.documents.meanings import lines
 
     answers = ask(name)
     print_result(answers, as_json, lines(answers))
@@ -73,8 +73,8 @@ def lines(
     as_json: Json = False,
 ) -> None:
     """Show the most repeated lines that the recipe cut, and how many documents contained each."""
-    from gristmill.reports.repeated_lines import frequent
-    from gristmill.reports.repeated_lines import lines as shown
+    from gristmill.reports.documents.repeated_lines import frequent
+    from gristmill.reports.documents.repeated_lines import lines as shown
 
     result = frequent(corpus, top=top)
     print_result(result, as_json, shown(result))
@@ -86,8 +86,8 @@ def substrings(
     as_json: Json = False,
 ) -> None:
     """Show the spans of text that are repeated most often."""
-    from gristmill.reports.top_substrings import lines as shown
-    from gristmill.reports.top_substrings import repeated
+    from gristmill.reports.documents.top_substrings import lines as shown
+    from gristmill.reports.documents.top_substrings import repeated
 
     result = repeated(corpus, top=top)
     print_result(result, as_json, shown(result))
@@ -104,8 +104,8 @@ def contamination(
     as_json: Json = False,
 ) -> None:
     """Show which documents contain which benchmark items, how much of each, and the text around."""
-    from gristmill.reports.contamination import contamination as ask
-    from gristmill.reports.contamination import lines as shown
+    from gristmill.reports.documents.contamination import contamination as ask
+    from gristmill.reports.documents.contamination import lines as shown
 
     result = ask(corpus, benchmark=benchmark, item=item)
     print_result(result, as_json, shown(result))
@@ -117,8 +117,8 @@ def duplicates(
     as_json: Json = False,
 ) -> None:
     """Show how many duplicates were dropped and why, how large clusters are, and the largest."""
-    from gristmill.reports.duplicates import duplicates as ask
-    from gristmill.reports.duplicates import lines as shown
+    from gristmill.reports.documents.duplicates import duplicates as ask
+    from gristmill.reports.documents.duplicates import lines as shown
 
     result = ask(corpus, top=top)
     print_result(result, as_json, shown(result))
@@ -139,8 +139,8 @@ def rejudge(
 
     It reads no document again, and writes nothing.
     """
-    from gristmill.reports.rejudge import lines
-    from gristmill.reports.rejudge import rejudge as ask
+    from gristmill.reports.planning.rejudge import lines
+    from gristmill.reports.planning.rejudge import rejudge as ask
 
     result = ask(recipe, out=out, settings=settings_of(set_), allow_code=allow_code)
     print_result(result, as_json, lines(result))
@@ -222,8 +222,8 @@ def size(
     as_json: Json = False,
 ) -> None:
     """Predict what a run will cost, from a measured sample: tokens, time, memory and disk."""
-    from gristmill.reports.size import lines
-    from gristmill.reports.size import size as ask
+    from gristmill.reports.planning.size import lines
+    from gristmill.reports.planning.size import size as ask
 
     handle_ctrl_c()
     result = ask(
@@ -300,7 +300,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write one HTML page that shows a corpus: what was dropped and why, with documents."""
-    from gristmill.report_page.report import report as write
+    from gristmill.reports.page.report import report as write
 
     handle_ctrl_c()
     result = write(
@@ -318,8 +318,8 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Name the figures of a corpus that are unusual, why they matter, and what to look at next."""
-    from gristmill.report_page.check import check as ask
-    from gristmill.report_page.check import lines as shown
+    from gristmill.reports.page.check import check as ask
+    from gristmill.reports.page.check import lines as shown
 
     result = ask(corpus)
     print_result(result, as_json, list(shown(result)))
@@ -339,7 +339,7 @@ def card(
     as_json: Json = False,
 ) -> None:
     """Describe a corpus in Markdown, for those who get it: content, origin, licences, limits."""
-    from gristmill.report_page.card import card as write
+    from gristmill.reports.page.card import card as write
 
     result = write(corpus, out=out, force=force)
     print_result(result, as_json, [f"{result['file']} is written ({result['bytes']:,} bytes)."])

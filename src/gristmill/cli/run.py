@@ -295,7 +295,7 @@ def _run(as_json: bool, recipe: "Loaded", **options: Any) -> None:
         ):
             warn(line)
     if (said := funnel.nothing_kept()) is not None:
-        from gristmill.reports.reasons import remedy
+        from gristmill.reports.documents.reasons import remedy
 
         warn(f"gristmill: {'. '.join(filter(None, (said, remedy(funnel.worst()[0]))))}")
         raise SystemExit(KEPT_NOTHING)

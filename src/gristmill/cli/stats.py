@@ -23,8 +23,8 @@ def stats(
 
     It reads the token shards and no text.
     """
-    from gristmill.reports.stats import stats as count
-    from gristmill.reports.stats_lines import lines
+    from gristmill.reports.tokens.stats import stats as count
+    from gristmill.reports.tokens.stats_lines import lines
 
     result = count(corpus, sequence_length=sequence_length, top=top)
     print_result(result, as_json, lines(result))
@@ -46,8 +46,8 @@ def chinchilla(
     as_json: Json = False,
 ) -> None:
     """Show compute-optimal numbers of parameters and tokens, by published scaling laws."""
-    from gristmill.reports.chinchilla import chinchilla as ask
-    from gristmill.reports.chinchilla import lines
+    from gristmill.reports.planning.chinchilla import chinchilla as ask
+    from gristmill.reports.planning.chinchilla import lines
 
     result = ask(params=params, flops=flops, corpus=corpus, epochs=epochs)
     print_result(result, as_json, lines(result))

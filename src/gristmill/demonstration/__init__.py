@@ -17,8 +17,8 @@ from gristmill.kernels.jit.build import prepare
 from gristmill.kernels.jit.places import DEMO
 from gristmill.pipeline import run
 from gristmill.progress.terminal import Display
-from gristmill.reports import why as explanation
-from gristmill.reports.verify import verify
+from gristmill.reports.documents import why as explanation
+from gristmill.reports.integrity.verify import verify
 from gristmill.store.parts import machine_errors
 from gristmill.system.kernels_folder import kernels_folder
 from gristmill.system.ownership import claim_folder

@@ -13,7 +13,7 @@ from gristmill.corpus.funnel import Funnel
 from gristmill.corpus.parents import DEFAULT, parent_of
 from gristmill.engine.relations import pattern
 from gristmill.errors import ArgumentError, MachineError, RecipeError, VerificationError
-from gristmill.reports.verify import finished
+from gristmill.reports.integrity.verify import finished
 from gristmill.store.parts import Part, read_batches, read_rows
 from gristmill.tables.schema import shard_of
 from gristmill.trainer_formats.kept_texts import KeptTexts

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gristmill.reports.verify import finished
+from gristmill.reports.integrity.verify import finished
 from gristmill.store.manifest import Manifest, RawShard
 
 SHOWN = 20  # differences of one kind that are printed

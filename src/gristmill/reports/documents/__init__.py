@@ -1,0 +1,1 @@
+"""Questions about documents: why, copies, repeated lines, contamination, explore."""

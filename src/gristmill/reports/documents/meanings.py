@@ -1,0 +1,91 @@
+"""What a name means: a key or a table of a recipe, a filter, its parameters, reasons and measures.
+It answers from the code, as docs/reference does, and needs no corpus.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from gristmill.errors import RecipeError
+from gristmill.filters.api import registry
+from gristmill.recipe.explain import suggest
+from gristmill.recipe.keys import TABLES, Key, keys_of
+from gristmill.reports.documents.reasons import ROOMS, matches
+
+
+def explain(name: str) -> list[dict[str, Any]]:
+    """What a name means, as `tokens.validation`, `deduplicate.near`, `gopher`, `gopher.min_words`,
+    `gopher.short_doc` or `read.truncated`.
+
+    Each answer has `name`, `what` (key, parameter, reason or measure) and `meaning`; a key and a
+    parameter also `type` and `default` (null: it must be given), and what is of one of several
+    rules of a filter `rules`. Raises RecipeError if there is no such name.
+    """
+    asked = name.strip().strip("[]").removeprefix("step.")
+    found = list(_all(asked.partition(".")[0]))
+    answers = [one for one in found if one["name"] == asked or _is_in(one, asked)]
+    answers = answers or [one for one in found if matches(one["name"], asked)]
+    if not answers:
+        known = {one["name"] for one in found} or {
+            *TABLES,
+            *ROOMS,
+            *(key.name for key in keys_of(TABLES[""])),
+            *(step.name for step in registry.all_built_in()),
+        }
+        raise RecipeError(
+            f"{name!r}: no key, filter, reason or measure of that name"
+            f"{suggest(asked, sorted(known))}"
+        )
+    return answers
+
+
+def _is_in(answer: dict[str, Any], table: str) -> bool:
+    """Whether an answer is about a key of a table, or anything of a filter."""
+    return bool(answer["name"].rpartition(".")[0] == table)
+
+
+def _all(first: str) -> Iterator[dict[str, Any]]:
+    """All that has a name that begins with a word."""
+    for place, table in TABLES.items():
+        for key in keys_of(table):
+            full = f"{place}.{key.name}" if place else key.name
+            if full.partition(".")[0] == first:
+                yield _of_key(full, "key", key)
+    for word, said in ROOMS.get(first, {}).items():
+        meaning = f"{said.meaning} {said.remedy}".strip()
+        yield {"name": f"{first}.{word}", "what": "reason", "meaning": meaning}
+    kind = registry.built_in(first)
+    variants = registry.variants(kind) if kind is not None else []
+    for variant in variants:
+        keys = keys_of(variant)
+        rules = next((key.kind.replace("`", "") for key in keys if key.name == "rules"), None)
+        more = {"rules": rules} if len(variants) > 1 and rules is not None else {}
+        for key in keys:
+            yield _of_key(f"{first}.{key.name}", "parameter", key) | more
+        for what, sentences in (("reason", variant.reasons), ("measure", variant.measures)):
+            for word, meaning in sentences.items():
+                yield {"name": f"{first}.{word}", "what": what, "meaning": meaning, **more}
+
+
+def _of_key(name: str, what: str, key: Key) -> dict[str, Any]:
+    kind = key.kind.replace("`", "")
+    return {
+        "name": name,
+        "what": what,
+        "type": kind,
+        "default": key.default,
+        "meaning": key.meaning,
+    }
+
+
+def lines(answers: list[dict[str, Any]]) -> list[str]:
+    """Answers as lines of text."""
+    found = []
+    for one in answers:
+        said = [one["what"]]
+        if "type" in one:
+            default = one["default"]
+            said += [one["type"], "required" if default is None else f"default {default}"]
+        if "rules" in one:
+            said.append(f"with rules = {one['rules']}")
+        found += [f"{one['name']}   ({'; '.join(said)})", f"  {one['meaning']}"]
+    return found

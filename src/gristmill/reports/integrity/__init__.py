@@ -1,0 +1,1 @@
+"""Whether files are what the manifest says, and tables what the tokens are."""

@@ -1,0 +1,73 @@
+"""The limits by which a corpus' steps drop documents: what each measure is compared with.
+
+They come from the stored recipe; of shares of the corpus, and of scores that it ranks, from
+judgement/rules.json. Custom code is never imported here: its limits are not known.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from gristmill.filters.api.step import Check, Step, checks_of
+from gristmill.filters.language.language import Language
+from gristmill.recipe import is_custom, is_post_dedup, make_step
+from gristmill.reports.page.tables import CorpusTables
+
+RULES = "judgement/rules.json"
+
+
+def limits(tables: CorpusTables, columns: Mapping[str, Any]) -> dict[str, list[Check]]:
+    """The checks of each measure, by its column in measures/: `gopher.words`."""
+    found: dict[str, list[Check]] = {}
+    for step in steps_of(tables):
+        own = {
+            name.partition(".")[2]: pa.array([], kind)
+            for name, kind in columns.items()
+            if name.partition(".")[0] == step.name
+        }
+        for check in _checks(step, own):
+            if check.measure in own:
+                found.setdefault(f"{step.name}.{check.measure}", []).append(check)
+    for name, check in _of_rules(tables):
+        if name in columns:
+            found.setdefault(name, []).append(check)
+    return {name: list(dict.fromkeys(checks)) for name, checks in found.items()}
+
+
+def steps_of(tables: CorpusTables) -> list[Step]:
+    """The steps of the stored recipe that judge before deduplication, without custom code."""
+    stored = tables.manifest.recipe.get("step", [])
+    steps = [make_step(place, table) for place, table in enumerate(stored) if not is_custom(table)]
+    return [step for step in steps if not is_post_dedup(step)]
+
+
+def _checks(step: Step, measures: dict[str, pa.Array]) -> list[Check]:
+    if isinstance(step, Language):  # it decides by the label as well
+        limit = step.min_score
+        return [] if isinstance(limit, dict) else [Check("low_score", "score", "<", limit)]
+    if not measures:
+        return []
+    # An older version of the step may have had fewer measures.
+    return checks_of(step, defaultdict(lambda: pa.array([], pa.float64()), measures))
+
+
+def _of_rules(tables: CorpusTables) -> list[tuple[str, Check]]:
+    """The quantiles that a share of the corpus turned out to be."""
+    path = tables.root / RULES
+    if all(part.path != RULES for part in tables.manifest.parts):
+        return []
+    found = []
+    for rule in msgspec.json.decode(path.read_bytes()):
+        if rule.get("quantile") is not None and "measure" in rule:
+            lowest = rule["end"] == "lowest"
+            name = f"{rule['step']}.{rule['measure']}"
+            found.append(
+                (
+                    name,
+                    Check(rule["end"], rule["measure"], "<" if lowest else ">", rule["quantile"]),
+                )
+            )
+    return found

@@ -1,0 +1,1 @@
+"""Questions about tokens: counts, statistics, losses, the texts behind them."""
