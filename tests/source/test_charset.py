@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.source.charset import codec_of, decode, read, to_utf8, utf8_of
+from gristmill.source.archives.charset import codec_of, decode, read, to_utf8, utf8_of
 
 RUSSIAN = "Мельница стоит у реки, и вода вертит колесо день и ночь. "
 CHINESE = "磨坊建在河边，水流日夜转动着水轮，面粉越磨越多。"

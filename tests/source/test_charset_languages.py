@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.source.charset import decode
+from gristmill.source.archives.charset import decode
 
 SENTENCES = "D_langid/flores200_devtest/devtest"
 FEW = {

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.source import flawless, libdeflate, warc
+from gristmill.source import libdeflate
+from gristmill.source.archives import flawless, warc
+from gristmill.source.archives.record_window import read_stretches
 from gristmill.source.read import ShardReader
-from gristmill.source.record_window import read_stretches
 from gristmill.source.rows import Fields, RowCollector
 from gristmill.store import codecs
 from gristmill.store.codecs import DecodedPieces

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.source import flawless_lines, jsonl
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.tables import flawless_lines, jsonl
 from gristmill.store.codecs import DecodedPieces
 from tests.support.strategies import nasty_texts
 

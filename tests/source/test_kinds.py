@@ -410,7 +410,7 @@ def test_a_tsv_whose_quotation_marks_are_text() -> None:
 
 
 def test_an_arrow_batch_over_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gristmill.source.arrow_ipc.MOST_BYTES", 50_000)
+    monkeypatch.setattr("gristmill.source.tables.arrow_ipc.MOST_BYTES", 50_000)
     for kind in ("arrow feather", "arrow feather zstd"):
         with pytest.raises(SourceError, match="an Arrow record batch of"):
             read(ipc("feather", compression="zstd") if "zstd" in kind else TABLES[kind])
@@ -425,7 +425,7 @@ def test_parquet_of_long_rows_and_of_dictionaries_is_read_by_bytes(
     file = io.BytesIO()
     pq.write_table(pa.table({"text": texts}), file, write_batch_size=8)
     assert read(file.getvalue()).texts == texts
-    monkeypatch.setattr("gristmill.source.parquet_pages.MOST_PAGE", 1 << 20)
+    monkeypatch.setattr("gristmill.source.tables.parquet_pages.MOST_PAGE", 1 << 20)
     with pytest.raises(SourceError, match="column 'text' of row group 0 has a page of"):
         pq.write_table(pa.table({"text": texts}), file := io.BytesIO())
         read(file.getvalue())

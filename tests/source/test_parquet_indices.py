@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.source import columnar, parquet_pages
-from gristmill.source.parquet_indices import count_indices
+from gristmill.source.tables import columnar, parquet_pages
+from gristmill.source.tables.parquet_indices import count_indices
 from tests.support import strategies
 from tests.support.shards import read
 

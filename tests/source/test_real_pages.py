@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.source.charset import decode
+from gristmill.source.archives.charset import decode
 from gristmill.source.rows import Fields
 from tests.support.shards import Reading, read
 

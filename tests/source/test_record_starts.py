@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gristmill.source import flawless, warc, warc_rows
-from gristmill.source.record_window import Window
+from gristmill.source.archives import flawless, warc, warc_rows
+from gristmill.source.archives.record_window import Window
 from gristmill.source.rows import Fields
 from tests.support.corpora import record
 from tests.support.shards import Reading, read

@@ -86,7 +86,7 @@ def extract(
     else:
         step = filters.Extract(extractor=extractor)
     if isinstance(html, bytes):
-        from gristmill.source.charset import to_utf8
+        from gristmill.source.archives.charset import to_utf8
 
         html = to_utf8(html).decode("utf-8", "replace")
     found = filters.judge(html, step)

@@ -22,9 +22,11 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from gristmill.errors import SourceError
-from gristmill.source import arc, csv_tsv, jsonl, magic_numbers, warc
-from gristmill.source.html_page import looks_like_html
+from gristmill.source import magic_numbers
+from gristmill.source.archives import arc, warc
+from gristmill.source.archives.html_page import looks_like_html
 from gristmill.source.rows import Fields
+from gristmill.source.tables import csv_tsv, jsonl
 from gristmill.store.codecs import Damage
 
 LOOK = 1 << 18  # decoded bytes from which the kind is detected

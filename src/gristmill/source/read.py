@@ -14,19 +14,11 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from gristmill.errors import SourceError, reason_of_file
-from gristmill.source import (
-    arc,
-    arrow_ipc,
-    columnar,
-    csv_tsv,
-    html_file,
-    json_array,
-    jsonl,
-    kinds,
-    warc,
-)
+from gristmill.source import kinds
+from gristmill.source.archives import arc, html_file, warc
 from gristmill.source.path_columns import with_columns
 from gristmill.source.rows import Fields, RowCollector, without_empty
+from gristmill.source.tables import arrow_ipc, columnar, csv_tsv, json_array, jsonl
 from gristmill.store.codecs import Damage, DecodedPieces, Proof
 
 # The most rows without a text that a shard may have: in all, or for each byte of its file.

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.errors import RecipeError, SourceError, VerificationError
-from gristmill.source import parquet_pages
+from gristmill.source.tables import parquet_pages
 from gristmill.store.parts import TableWriter
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import LONGEST, listed

@@ -18,7 +18,7 @@ from gristmill.errors import NOT_ABSENT
 from gristmill.reports.page import figures
 from gristmill.reports.page.check_tokens import LEAST, Found, left_alike, of_statistics, of_tokens
 from gristmill.reports.page.tables import CorpusTables
-from gristmill.source.record_window import WITHOUT_ROW
+from gristmill.source.archives.record_window import WITHOUT_ROW
 
 MUCH = 0.9  # of the documents that reach a step
 KEPT_LEAST = 0.01

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from gristmill.source.jsonl import read_whole
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.tables.jsonl import read_whole
 from gristmill.store.codecs import Damage
 
 FORM_FEED = b"\f"

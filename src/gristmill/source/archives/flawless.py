@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from gristmill.kernels.reading import warc_records as framing
 from gristmill.kernels.reading.spans import gather
-from gristmill.source import http, warc, warc_rows
-from gristmill.source.record_window import Window
+from gristmill.source.archives import http, warc, warc_rows
+from gristmill.source.archives.record_window import Window
 from gristmill.source.rows import Fields, RowCollector
 from gristmill.tables.columns import strings_of
 

@@ -22,10 +22,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from gristmill.source import warc_rows
-from gristmill.source.record_window import Framing, Window, read_stretches
+from gristmill.source.archives import warc_rows
+from gristmill.source.archives.record_window import Framing, Window, read_stretches
+from gristmill.source.archives.warc_rows import PAGES, WarcRecord
 from gristmill.source.rows import Fields, RowCollector
-from gristmill.source.warc_rows import PAGES, WarcRecord
 from gristmill.store.codecs import Damage
 
 MAX_HEADER_BYTES = 1 << 20
@@ -195,7 +195,7 @@ def read(
 
     Records without flaw are found many at a time (flawless.py), all others one by one.
     """
-    from gristmill.source.flawless import FlawlessRecords
+    from gristmill.source.archives.flawless import FlawlessRecords
 
     flawless = FlawlessRecords(rows, fields)
 

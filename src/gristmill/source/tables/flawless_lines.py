@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.kernels.reading.json_lines import OTHERS, SLACK, TEXT, URL, JsonColumns, read
-from gristmill.source.jsonl import decode_object, to_extra
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.tables.jsonl import decode_object, to_extra
 from gristmill.tables.columns import strings_of
 
 MOST_LINES = 1 << 12  # read at a time

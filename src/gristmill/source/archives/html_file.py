@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from gristmill.source import html_page
-from gristmill.source.jsonl import read_whole
+from gristmill.source.archives import html_page
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.tables.jsonl import read_whole
 from gristmill.store.codecs import Damage
 
 

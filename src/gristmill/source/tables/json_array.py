@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from gristmill.errors import SourceError
 from gristmill.source.ill_formed import MARKED, finite
-from gristmill.source.jsonl import BYTE_ORDER_MARK, MOST_VALUES, add_record
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.tables.jsonl import BYTE_ORDER_MARK, MOST_VALUES, add_record
 from gristmill.store.codecs import Damage
 
 _SPACE = " \t\r\n"

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.errors import SourceError
-from gristmill.source.parquet_indices import count_indices, varint
+from gristmill.source.tables.parquet_indices import count_indices, varint
 
 MOST_PAGE = 256 << 20  # bytes of a decompressed page; pyarrow takes about 2.5 times as many
 SMALL = 1 << 16  # bytes of a dictionary that needs no limit

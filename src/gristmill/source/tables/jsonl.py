@@ -33,7 +33,7 @@ def read(
 
     Lines without flaw are read many at a time (flawless_lines.py), all others one by one.
     """
-    from gristmill.source.flawless_lines import FlawlessLines
+    from gristmill.source.tables.flawless_lines import FlawlessLines
 
     flawless = FlawlessLines(rows, fields)
     offset = 0  # of the line's first byte in the decoded shard

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from gristmill.errors import SourceError
 from gristmill.source.ill_formed import MARKED
-from gristmill.source.jsonl import BYTE_ORDER_MARK, add_record
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.tables.jsonl import BYTE_ORDER_MARK, add_record
 from gristmill.store.codecs import Damage
 
 LOOK = 1 << 18  # bytes from which the quoting is detected

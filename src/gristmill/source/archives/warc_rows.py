@@ -3,7 +3,7 @@
 import json
 from typing import NamedTuple
 
-from gristmill.source import html_page, http
+from gristmill.source.archives import html_page, http
 from gristmill.source.rows import Fields, RowCollector
 from gristmill.tables.columns import well_formed
 

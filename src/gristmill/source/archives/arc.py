@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from gristmill.source import html_page
-from gristmill.source.record_window import Framing, Window, read_stretches
+from gristmill.source.archives import html_page
+from gristmill.source.archives.record_window import Framing, Window, read_stretches
 from gristmill.source.rows import Fields, RowCollector
 from gristmill.store.codecs import Damage
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from gristmill.errors import SourceError
-from gristmill.source import columnar
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.tables import columnar
 from gristmill.store.codecs import Damage
 
 MOST_BYTES = 192 << 20  # of a message, decompressed

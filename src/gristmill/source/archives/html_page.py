@@ -8,8 +8,8 @@ import json
 import re
 from typing import NamedTuple
 
-from gristmill.source import charset, http
-from gristmill.source.codings import Undecodable, decode
+from gristmill.source.archives import charset, http
+from gristmill.source.archives.codings import Undecodable, decode
 from gristmill.tables.schema import X_ROBOTS_TAG
 
 HTML = ("text/html", "application/xhtml+xml")

@@ -1,0 +1,1 @@
+"""WARC and ARC archives, and the web pages in them."""

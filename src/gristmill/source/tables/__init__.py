@@ -1,0 +1,1 @@
+"""Files of rows: JSON lines, JSON arrays, CSV, Arrow and Parquet."""
