@@ -14,7 +14,7 @@ import gristmill.pipeline
 from gristmill.engine.engine import WorkerDied
 from gristmill.errors import REASONS, SourceError, reason_of, reason_of_file
 from gristmill.pipeline import ShardsFailed, run
-from gristmill.store.settings import Settings
+from gristmill.store.http.settings import Settings
 from tests.support import ROOT, faults
 from tests.support.corpora import jsonl, pages
 from tests.support.faults import Reply, Site, site

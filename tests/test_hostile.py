@@ -15,9 +15,9 @@ import pytest
 from gristmill.errors import GristmillError, RecipeError, SourceError, printable
 from gristmill.progress.terminal import to_json
 from gristmill.store.cache import Cache
-from gristmill.store.remotes import Remote
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from tests.support import faults
 from tests.support.command import command_line
 from tests.support.faults import Reply, Site, site

@@ -293,7 +293,7 @@ def test_help_comes_at_once_and_loads_nothing_heavy() -> None:
 
 def test_the_format_page_shows_a_real_checkpoint_and_a_real_manifest() -> None:
     from gristmill.store import manifest as manifests
-    from gristmill.store.partial import Checkpoint
+    from gristmill.store.http.partial import Checkpoint
 
     page = (ROOT / "docs/format.md").read_text()
     checkpoint, table = re.findall(r"```json\n(\{.*?\n\})\n```", page, re.DOTALL)

@@ -13,7 +13,7 @@ from gristmill.engine.relations import Database, pattern
 from gristmill.phases.inputs.sources import expand
 from gristmill.recipe import Source
 from gristmill.store.cache import Cache
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.transfer import Transfer
 from tests.support.corpora import jsonl, pages
 
 # A name, and one beside it that it matches as a pattern.

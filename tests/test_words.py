@@ -17,8 +17,8 @@ from gristmill.recipe import for_files, load, parse
 from gristmill.reports.planning.rejudge import rejudge
 from gristmill.reports.planning.size import size
 from gristmill.store.cache import Cache
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from gristmill.tokens.tokenizer import load as load_tokenizer
 from gristmill.training.train_models import train_perplexity
 from gristmill.training.train_tokenizer import train_tokenizer

@@ -82,11 +82,11 @@ from gristmill.recipe import (
     with_limit,
 )
 from gristmill.store.cache import Cache, default_cache
+from gristmill.store.http.secrets import refuse_bucket
+from gristmill.store.http.settings import Settings, asked_of
+from gristmill.store.http.transfer import Transfer
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import machine_errors
-from gristmill.store.secrets import refuse_bucket
-from gristmill.store.settings import Settings, asked_of
-from gristmill.store.transfer import Transfer
 from gristmill.system.kernels_folder import kernels_folder
 from gristmill.system.ownership import writable_by_others
 from gristmill.user_input import local, store_url

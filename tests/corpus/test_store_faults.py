@@ -13,8 +13,8 @@ import pytest
 from gristmill import pipeline, publish, pull, verify
 from gristmill.corpus import store_lock
 from gristmill.errors import GristmillError, MachineError, RecipeError, VerificationError
-from gristmill.store import remotes
-from gristmill.store.bucket import Bucket, ChangedError
+from gristmill.store.bucket.bucket import Bucket, ChangedError
+from gristmill.store.http import remotes
 from gristmill.system.ownership import MARKER
 from tests.support.every_phase import in_process
 from tests.support.releases import bucket, everything_at, small_corpus

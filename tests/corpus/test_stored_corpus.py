@@ -22,8 +22,8 @@ from gristmill.engine.engine import Event, Job
 from gristmill.errors import GristmillError, MachineError, RecipeError, VerificationError
 from gristmill.phases import tasks_on_nodes
 from gristmill.reports.status import ask_of
-from gristmill.store import remotes
-from gristmill.store.bucket import Bucket
+from gristmill.store.bucket.bucket import Bucket
+from gristmill.store.http import remotes
 from gristmill.store.parts import Part
 from gristmill.system.ownership import MARKER, Prefix, claim
 from tests.support import servers

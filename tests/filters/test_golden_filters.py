@@ -28,8 +28,8 @@ from gristmill.filters.api.texts import BatchTexts
 from gristmill.phases.process import process
 from gristmill.recipe import PRESETS, Recipe, make_step, packaged, parse
 from gristmill.store.cache import Cache
-from gristmill.store.client import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.client import Settings
+from gristmill.store.http.transfer import Transfer
 from gristmill.tables import schema
 from gristmill.training.train_models import train_classifier, train_perplexity
 from tests.support.corpora import article, jsonl

@@ -48,7 +48,7 @@ def make_container(address: str, name: str) -> None:
 
 @pytest.fixture
 def azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    from gristmill.store import remotes
+    from gristmill.store.http import remotes
 
     program = shutil.which("azurite-blob")
     if program is None:

@@ -25,8 +25,8 @@ from gristmill.network.releases.publish import publish
 from gristmill.network.releases.publisher import UploadSettings
 from gristmill.network.trust.keys import new_key
 from gristmill.store import manifest as manifests
-from gristmill.store import remotes
-from gristmill.store.settings import Settings
+from gristmill.store.http import remotes
+from gristmill.store.http.settings import Settings
 from tests.support import servers
 from tests.support.published import point, published
 from tests.support.skips import missing

@@ -15,8 +15,8 @@ from gristmill.errors import MachineError, SourceError, VerificationError
 from gristmill.network.releases import layout
 from gristmill.network.releases.publish import publish
 from gristmill.network.releases.release import ReleaseReader
-from gristmill.store.settings import Settings
-from gristmill.store.urls import is_url
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.urls import is_url
 from tests.support import servers
 from tests.support.releases import small_corpus
 from tests.support.skips import missing

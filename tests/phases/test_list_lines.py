@@ -14,9 +14,9 @@ from gristmill.pipeline import dry_run, run
 from gristmill.recipe import Source
 from gristmill.reports.planning.size import size
 from gristmill.store.cache import Cache
-from gristmill.store.hosts import PUBLIC
-from gristmill.store.settings import Settings, asked_of
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.hosts import PUBLIC
+from gristmill.store.http.settings import Settings, asked_of
+from gristmill.store.http.transfer import Transfer
 from tests.support.faults import site
 
 CANARY = "hf_CANARYcanaryCANARY"
@@ -184,7 +184,7 @@ def test_a_list_from_the_web_leads_nowhere_in_this_network(
         lines = f"{inside.address}/admin.gz\nhttps://far.example/b.gz\nc.gz\n"
         url = inside.put("/list", lines.encode()).replace("127.0.0.1", "web.example")
         rebound(monkeypatch, "web.example")
-        monkeypatch.setattr("gristmill.store.watch.nearness", lambda _: PUBLIC)
+        monkeypatch.setattr("gristmill.store.http.watch.nearness", lambda _: PUBLIC)
         found = listed(tmp_path, paths=url, base_url=url.removesuffix("list"))
         monkeypatch.undo()
         assert [shard.remote.public for shard in found if shard.remote] == [True, True, False]

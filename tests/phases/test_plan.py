@@ -16,8 +16,8 @@ from gristmill.phases.inputs.plan import Lists, Plan, PlannedShard
 from gristmill.phases.running.progress import Progress
 from gristmill.recipe import Recipe, Source, stored
 from gristmill.store.cache import Cache
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 
 
 def transfer_of(folder: Path) -> Transfer:

@@ -24,9 +24,9 @@ from gristmill.pipeline import run
 from gristmill.recipe import Recipe, Source, parse, stored
 from gristmill.recipe.genesis import from_genesis
 from gristmill.store.cache import Cache
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from gristmill.store.parts import to_json
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
 from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support import faults
 from tests.support.corpora import article, jsonl

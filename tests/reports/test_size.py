@@ -16,7 +16,7 @@ from gristmill.pipeline import run
 from gristmill.reports.planning.meter import PROC, Meter, PhaseCost
 from gristmill.reports.planning.size import SampleRun, line, lines, size, spread
 from gristmill.reports.planning.size_sample import SampledShard, cut
-from gristmill.store.settings import Settings
+from gristmill.store.http.settings import Settings
 from tests.support.command import command_line
 from tests.support.corpora import RECIPE, digests, jsonl, lay_out, pages, wet
 from tests.support.faults import site

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gristmill.store.cache import Cache, KnownUrl, key_of
-from gristmill.store.remotes import Remote
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from tests.support import faults
 from tests.support.faults import site
 
@@ -177,9 +177,9 @@ def test_two_processes_share_a_cache(tmp_path: Path) -> None:
         server.faults.extend([faults.cut(0.4)] * 3)
         code = (
             "import sys; from pathlib import Path; from gristmill.store.cache import Cache\n"
-            "from gristmill.store.settings import Settings; from gristmill.store.remotes "
+            "from gristmill.store.http.settings import Settings; from gristmill.store.http.remotes "
             "import Remote\n"
-            "from gristmill.store.transfer import Transfer\n"
+            "from gristmill.store.http.transfer import Transfer\n"
             f"transfer = Transfer(Cache(Path({str(tmp_path / 'cache')!r})), "
             "Settings(backoff=0.0))\n"
             "print(*(transfer.fetch(Remote(url)).sha256 for url in sys.argv[1:]))"

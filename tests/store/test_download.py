@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from gristmill.errors import SourceError
-from gristmill.store.answers import Stopped
 from gristmill.store.cache import Cache
-from gristmill.store.download import Promise
-from gristmill.store.remotes import Remote
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Fetched, Transfer
+from gristmill.store.http.answers import Stopped
+from gristmill.store.http.download import Promise
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Fetched, Transfer
 from gristmill.system.ownership import MARKER
 from tests.support import faults
 from tests.support.faults import Site, site

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from gristmill.errors import SourceError
-from gristmill.store import hosts
 from gristmill.store.cache import Cache
-from gristmill.store.hosts import HERE, PRIVATE, PUBLIC
-from gristmill.store.remotes import Remote
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http import hosts
+from gristmill.store.http.hosts import HERE, PRIVATE, PUBLIC
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from tests.support.faults import File, Reply, Site, site
 
 ADDRESSES = {
@@ -59,7 +59,7 @@ def test_a_redirect_leads_no_nearer(
 ) -> None:
     """By the address of the connection, whatever the name server said before."""
     order = iter([first, then])
-    monkeypatch.setattr("gristmill.store.watch.nearness", lambda _: next(order))
+    monkeypatch.setattr("gristmill.store.http.watch.nearness", lambda _: next(order))
     with site() as one, site() as two:
         url = redirecting(one, two)
         transfer = Transfer(Cache(tmp_path / "cache"), Settings(backoff=0.0, retries=0))
@@ -76,7 +76,8 @@ def test_behind_a_proxy_the_name_decides(tmp_path: Path, monkeypatch: pytest.Mon
     with site() as proxy:
         monkeypatch.setenv("http_proxy", proxy.address)
         monkeypatch.setattr(
-            "gristmill.store.client.nearest_of", lambda host: HERE if host == "in.example" else 0
+            "gristmill.store.http.client.nearest_of",
+            lambda host: HERE if host == "in.example" else 0,
         )
         proxy.faults.append(lambda *_: Reply(302, {"Location": "http://in.example/b"}, b""))
         transfer = Transfer(Cache(tmp_path / "cache"), Settings(backoff=0.0, retries=0, retry=True))

@@ -16,10 +16,10 @@ import pytest
 
 from gristmill.errors import SourceError
 from gristmill.store.cache import Cache
-from gristmill.store.download import Promise
-from gristmill.store.remotes import Remote
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.download import Promise
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from tests.support import faults
 from tests.support.faults import Reply, Site, site
 

@@ -21,10 +21,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from gristmill.errors import SourceError
 from gristmill.store.cache import Cache
-from gristmill.store.download import Promise
-from gristmill.store.remotes import Remote
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.download import Promise
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from tests.support import faults
 from tests.support.faults import File, site
 from tests.support.strategies import FUZZ

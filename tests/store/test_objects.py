@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gristmill.errors import Damaged, VerificationError
-from gristmill.store.bucket import Bucket, ChangedError
-from gristmill.store.objects import ObjectFile, Objects, bring, link
+from gristmill.store.bucket.bucket import Bucket, ChangedError
+from gristmill.store.bucket.objects import ObjectFile, Objects, bring, link
 from tests.support.releases import bucket
 
 

@@ -18,9 +18,9 @@ import pytest
 
 from gristmill.store.cache import Cache
 from gristmill.store.disk import Disk
-from gristmill.store.remotes import Remote
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from tests.support import faults
 from tests.support.faults import Site, site
 from tests.support.strategies import FUZZ

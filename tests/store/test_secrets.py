@@ -13,11 +13,11 @@ from gristmill.errors import RecipeError, SourceError
 from gristmill.phases.inputs.sources import Credentials
 from gristmill.pipeline import dry_run, run
 from gristmill.recipe import Source
-from gristmill.store import secrets
 from gristmill.store.cache import Cache
-from gristmill.store.remotes import Remote
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http import secrets
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from tests.support import ROOT, faults
 from tests.support.command import command_line
 from tests.support.faults import site

@@ -20,10 +20,10 @@ import pytest
 
 from gristmill.errors import SourceError
 from gristmill.store.cache import Cache
-from gristmill.store.client import Client
-from gristmill.store.remotes import Remote, expand
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.client import Client
+from gristmill.store.http.remotes import Remote, expand
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from tests.support import servers
 from tests.support.faults import site
 from tests.support.skips import missing
@@ -121,7 +121,7 @@ def test_nginx_that_packs_what_it_sends(tmp_path: Path, cache: Path, served: Pat
 def bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     if importlib.util.find_spec("moto") is None or importlib.util.find_spec("obstore") is None:
         missing("moto", "moto[server] and obstore are not installed")
-    from gristmill.store import remotes
+    from gristmill.store.http import remotes
 
     with servers.s3(tmp_path / "s3") as address:
         for name, value in {
@@ -216,7 +216,7 @@ def test_an_object_that_changed_between_two_attempts_comes_whole(cache: Path, bu
 def test_the_store_s_extra_is_named_where_it_is_missing() -> None:
     code = (
         "import sys; sys.modules['obstore'] = None\n"
-        "from gristmill.store.remotes import Remote\n"
+        "from gristmill.store.http.remotes import Remote\n"
         "try: Remote('s3://b/k').request()\n"
         "except Exception as error: print(type(error).__name__, error)"
     )

@@ -59,7 +59,7 @@ def bucket(folder: Path, name: str = "releases") -> Iterator[Any]:
             missing("moto", f"{package} is not installed")
     import boto3
 
-    from gristmill.store import remotes
+    from gristmill.store.http import remotes
 
     before = dict(os.environ)
     with servers.s3(folder) as address:

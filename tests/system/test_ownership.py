@@ -23,7 +23,7 @@ from gristmill import pipeline
 from gristmill.cli.app import app
 from gristmill.errors import MachineError, RecipeError
 from gristmill.loader.plan import LoaderPlan
-from gristmill.store.bucket import Bucket
+from gristmill.store.bucket.bucket import Bucket
 from gristmill.store.cache import Cache
 from gristmill.system.ownership import (
     MARKER,

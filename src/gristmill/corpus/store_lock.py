@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from gristmill.errors import NO_JSON, MachineError
-from gristmill.store.bucket import Bucket, ChangedError, StoredFile, Version
+from gristmill.store.bucket.bucket import Bucket, ChangedError, StoredFile, Version
 from gristmill.store.parts import to_json
 
 KEY = "work/lock.json"

@@ -29,9 +29,9 @@ from gristmill.corpus.lock import take
 from gristmill.corpus.store_lock import StoreLock
 from gristmill.errors import Damaged, MachineError, VerificationError
 from gristmill.store import manifest as manifests
-from gristmill.store.bucket import Bucket, ListedObject
+from gristmill.store.bucket.bucket import Bucket, ListedObject
+from gristmill.store.bucket.objects import THREADS, ObjectFile, Objects, bring
 from gristmill.store.cache import Cache
-from gristmill.store.objects import THREADS, ObjectFile, Objects, bring
 from gristmill.store.parts import Part, sync_folder, write_bytes
 from gristmill.store.proof import proven, seal, unseal
 from gristmill.system.ownership import Prefix, claim

@@ -23,8 +23,8 @@ from gristmill.phases.phase import Phase, State
 from gristmill.phases.phase_runner import PhaseRunner, Ran
 from gristmill.phases.rounds import PhaseRounds
 from gristmill.store.cache import Cache
+from gristmill.store.http.urls import is_url, local_path
 from gristmill.store.parts import machine_errors
-from gristmill.store.urls import is_url, local_path
 
 FOLDER = "parts-of-shards"  # of work/: a lock for each part that a job works on
 MOST = 1 << 20

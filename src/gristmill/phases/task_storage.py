@@ -18,7 +18,7 @@ from gristmill.corpus.corpus import Corpus, Record
 from gristmill.corpus.stored_corpus import StoredCorpus
 from gristmill.engine.engine import Engine, Event, Job, Session
 from gristmill.phases.phase import Output, Phase, State
-from gristmill.store.objects import THREADS
+from gristmill.store.bucket.objects import THREADS
 from gristmill.store.parts import Part
 from gristmill.tables.schema import shard_name
 

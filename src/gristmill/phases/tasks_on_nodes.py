@@ -29,8 +29,8 @@ from gristmill.errors import Damaged, MachineError, SourceError
 from gristmill.filters.api.step import Input
 from gristmill.phases.phase import Phase, State
 from gristmill.phases.task_storage import InFolder, InStore, TaskFiles, TaskStorage, record_of
-from gristmill.store.bucket import Bucket
-from gristmill.store.objects import THREADS, ObjectFile, Objects, bring, download, link
+from gristmill.store.bucket.bucket import Bucket
+from gristmill.store.bucket.objects import THREADS, ObjectFile, Objects, bring, download, link
 from gristmill.store.parts import Part, sha256_of
 from gristmill.store.proof import proven
 

@@ -25,8 +25,8 @@ from gristmill.recipe.languages import check_labels, check_languages, with_langu
 from gristmill.recipe.mix_settings import Mix
 from gristmill.recipe.source_settings import Source
 from gristmill.recipe.token_checks import check_reads, check_tokens
-from gristmill.store import urls
 from gristmill.store.defaults import without_defaults
+from gristmill.store.http import urls
 from gristmill.tokens.token_settings import TokenSettings
 from gristmill.user_input import recipe_text, set_key
 

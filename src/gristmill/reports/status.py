@@ -25,9 +25,9 @@ from gristmill.phases.output.write_manifest import RUN, read_plan
 from gristmill.phases.phase import Phase
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
+from gristmill.store.http.urls import is_url
 from gristmill.store.manifest import MANIFEST
 from gristmill.store.proof import unseal
-from gristmill.store.urls import is_url
 from gristmill.tables.schema import shard_name
 
 SHOWN = 10  # changed files, for people

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import msgspec
 
 from gristmill.errors import NO_JSON
+from gristmill.store.http.urls import stored
 from gristmill.store.parts import machine_errors, sha256_of, sync_folder, write_json
-from gristmill.store.urls import stored
 from gristmill.system.ownership import claim_folder
 
 TOP = {"urls", "objects", "partial", "runs", "lock", "corpora"}  # names at the top of a cache

@@ -162,7 +162,7 @@ class Folder:
 
 
 class Store(Protocol):
-    """What of a bucket is needed (store/bucket.py)."""
+    """What of a bucket is needed (store/bucket/bucket.py)."""
 
     url: str
 

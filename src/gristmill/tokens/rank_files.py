@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gristmill.errors import RecipeError
 from gristmill.kernels.pieces.pattern_names import Pattern
-from gristmill.store import transfer
+from gristmill.store.http import transfer
 
 END_OF_TEXT = "<|endoftext|>"
 _PUBLIC = "https://openaipublic.blob.core.windows.net"

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from gristmill.errors import ArgumentError, RecipeError
 from gristmill.kernels.pieces.pattern_names import Pattern
-from gristmill.store import transfer, urls
+from gristmill.store.http import transfer, urls
 from gristmill.tables.columns import utf8_buffers, well_formed
 from gristmill.tables.user_texts import batches_of, table_of
 from gristmill.tokens import sentencepiece_model, tokenizer_file

@@ -284,7 +284,7 @@ def _of_function(measure: Any, batch: pa.RecordBatch, texts: BatchTexts) -> Any:
 
 def _found(what: str, location: str) -> Any:
     from gristmill.store.cache import Cache, default_cache
-    from gristmill.store.transfer import Transfer
+    from gristmill.store.http.transfer import Transfer
 
     transfer = Transfer(Cache(default_cache().absolute()))
     try:

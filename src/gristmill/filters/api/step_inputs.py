@@ -20,10 +20,10 @@ from pathlib import Path
 
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Input, Step
-from gristmill.store import urls
+from gristmill.store.http import urls
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.transfer import Transfer
 from gristmill.store.parts import sha256_of
-from gristmill.store.remotes import Remote
-from gristmill.store.transfer import Transfer
 
 PIN = "#sha256="
 

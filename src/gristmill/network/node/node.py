@@ -31,8 +31,8 @@ from gristmill.network.node.node_log import Began, NodeLog
 from gristmill.network.node.rotation import PlateauRule
 from gristmill.network.node.view_manifest import manifest_of_view, shard_paths, tokenizer_part
 from gristmill.network.releases.release import PATIENCE, CheckedRelease, ReleaseReader
+from gristmill.store.http.settings import Settings
 from gristmill.store.manifest import Manifest
-from gristmill.store.settings import Settings
 from gristmill.tokens.growth_record import version_of
 from gristmill.user_input import local, one_or_more
 

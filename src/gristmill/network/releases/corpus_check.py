@@ -8,8 +8,8 @@ from typing import Any
 from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.layout import links
 from gristmill.errors import RecipeError, VerificationError
+from gristmill.store.http.urls import is_url, stored
 from gristmill.store.manifest import MANIFEST, SUMS, Manifest, sums
-from gristmill.store.urls import is_url, stored
 
 
 def checked_corpus(root: Path) -> tuple[Manifest, bytes]:

@@ -25,7 +25,7 @@ from gristmill.network.trust.drafts import read_draft, refuse_existing, write_dr
 from gristmill.network.trust.trust import Trust
 from gristmill.network.trust.trust_metadata import FIXED, JSON, TIMESTAMP
 from gristmill.store import manifest as manifests
-from gristmill.store.bucket import Version
+from gristmill.store.bucket.bucket import Version
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Signer

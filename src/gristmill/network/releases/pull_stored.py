@@ -14,11 +14,11 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.network.releases import layout
 from gristmill.phases.inputs.local_inputs import note_elsewhere
 from gristmill.store import manifest as manifests
-from gristmill.store.bucket import Bucket
+from gristmill.store.bucket.bucket import Bucket
+from gristmill.store.bucket.objects import ObjectFile, bring
+from gristmill.store.http.urls import STORES
 from gristmill.store.manifest import Manifest
-from gristmill.store.objects import ObjectFile, bring
 from gristmill.store.parts import machine_errors, write_bytes
-from gristmill.store.urls import STORES
 
 
 def stored_at(urls: Sequence[str | Path] | str | Path) -> Bucket | None:

@@ -28,14 +28,14 @@ from gristmill.network.releases.layout import Release
 from gristmill.network.releases.release_memory import ReleaseMemory, key_for
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import locked
-from gristmill.store.client import Client
-from gristmill.store.download import Download, Promise
+from gristmill.store.http.client import Client
+from gristmill.store.http.download import Download, Promise
+from gristmill.store.http.partial import Partial
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.urls import is_url, local_path
 from gristmill.store.manifest import Manifest
-from gristmill.store.partial import Partial
 from gristmill.store.parts import machine_errors, writing
-from gristmill.store.remotes import Remote
-from gristmill.store.settings import Settings
-from gristmill.store.urls import is_url, local_path
 
 T = TypeVar("T")
 BLOCK = 1 << 20

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
 from gristmill.network.releases import layout
-from gristmill.store.bucket import (
+from gristmill.store.bucket.bucket import (
     BLOCK,
     Bucket,
     ChangedError,
@@ -30,8 +30,8 @@ from gristmill.store.bucket import (
     too_large,
 )
 from gristmill.store.cache import locked
+from gristmill.store.http.urls import STORES, is_url, local_path, shown
 from gristmill.store.parts import TEMPORARY, is_temporary, machine_errors, write_bytes, writing
-from gristmill.store.urls import STORES, is_url, local_path, shown
 from gristmill.system.ownership import Prefix, claim, claim_folder
 
 # Names at the top of a target.
@@ -225,7 +225,7 @@ class FolderTarget:
 
 
 class BucketTarget:
-    """A prefix in a bucket of an object store (store/bucket.py)."""
+    """A prefix in a bucket of an object store (store/bucket/bucket.py)."""
 
     def __init__(self, url: str) -> None:
         """Sends no request. Raises RecipeError if the URL cannot be one."""

@@ -40,7 +40,7 @@ from gristmill.network.trust.trust_metadata import (
     unpublished,
 )
 from gristmill.network.trust.trust_reader import EXTRA, number_of
-from gristmill.store.bucket import Version
+from gristmill.store.bucket.bucket import Version
 from gristmill.store.manifest import LOCK
 
 if TYPE_CHECKING:

@@ -40,10 +40,10 @@ from gristmill.phases.output.write_manifest import FUNNEL, RECIPE, recipe_bytes
 from gristmill.progress.counted_work import counted
 from gristmill.recipe import Recipe, stored
 from gristmill.store.cache import Cache, default_cache
+from gristmill.store.http.urls import is_url
 from gristmill.store.manifest import MANIFEST, Manifest, RawShard, content_of
 from gristmill.store.parts import Part, machine_errors, read_batches, write_bytes, write_json
 from gristmill.store.proof import prove_all
-from gristmill.store.urls import is_url
 from gristmill.tables import schema
 from gristmill.tables.schema import shard_name
 from gristmill.user_input import one_or_more

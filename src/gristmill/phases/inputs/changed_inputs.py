@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gristmill.errors import RecipeError
-from gristmill.store.urls import is_url, shown
+from gristmill.store.http.urls import is_url, shown
 from gristmill.tables.schema import shard_name
 
 SHOWN = 5  # names in a message

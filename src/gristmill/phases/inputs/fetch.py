@@ -21,11 +21,11 @@ from gristmill.phases.inputs.local_inputs import looks
 from gristmill.phases.inputs.packs import pin
 from gristmill.phases.inputs.plan import Plan, PlannedShard, Sources, absent
 from gristmill.phases.running.progress import PhaseProgress, Progress
-from gristmill.store.download import Promise
+from gristmill.store.http.download import Promise
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.transfer import Fetched, Transfer
+from gristmill.store.http.urls import is_url, shown
 from gristmill.store.manifest import PackedFile, pack_digest
-from gristmill.store.remotes import Remote
-from gristmill.store.transfer import Fetched, Transfer
-from gristmill.store.urls import is_url, shown
 from gristmill.tables.schema import shard_name
 
 TELL_EVERY = 0.2  # seconds

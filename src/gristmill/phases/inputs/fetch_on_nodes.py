@@ -20,15 +20,15 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.corpus.stored_corpus import OBJECTS, StoredCorpus
 from gristmill.engine.engine import Engine, Job, OtherMachines
 from gristmill.engine.nodes import scratch
-from gristmill.store.bucket import Bucket
+from gristmill.store.bucket.bucket import Bucket
+from gristmill.store.bucket.objects import Objects
 from gristmill.store.cache import Cache, key_of
-from gristmill.store.download import Promise
-from gristmill.store.objects import Objects
-from gristmill.store.remotes import Remote
-from gristmill.store.secrets import HUB_TOKEN
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Fetched, Transfer
-from gristmill.store.urls import HUB, user_of
+from gristmill.store.http.download import Promise
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.secrets import HUB_TOKEN
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Fetched, Transfer
+from gristmill.store.http.urls import HUB, user_of
 
 
 class FetchTask(NamedTuple):

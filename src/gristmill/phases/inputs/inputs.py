@@ -13,7 +13,7 @@ from gristmill.filters.api.step_inputs import find, installed_inputs
 from gristmill.filters.lists.withdrawn import Withdrawn, read_list
 from gristmill.phases.inputs.plan import Plan
 from gristmill.recipe import Recipe
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.transfer import Transfer
 from gristmill.tables.schema import document_name, row_of, shard_of
 
 

@@ -23,9 +23,9 @@ from urllib.parse import urlsplit
 from gristmill.errors import RecipeError
 from gristmill.recipe import Source
 from gristmill.recipe.source_settings import COMMON_CRAWL
-from gristmill.store import secrets, urls
-from gristmill.store.hosts import PUBLIC, nearness
-from gristmill.store.remotes import Remote, hub_endpoint
+from gristmill.store.http import secrets, urls
+from gristmill.store.http.hosts import PUBLIC, nearness
+from gristmill.store.http.remotes import Remote, hub_endpoint
 
 # How a path of Common Crawl's begins, and how files that can be raw shards end.
 CRAWL = re.compile(r"/?(?:crawl-data|contrib|projects)/[A-Za-z0-9._/=+-]+\.(?:gz|parquet|zst)")

@@ -22,10 +22,10 @@ import msgspec
 
 from gristmill.errors import RecipeError
 from gristmill.phases.inputs.plan import Plan
+from gristmill.store.http.urls import is_url, local_path
 from gristmill.store.manifest import PackedFile
 from gristmill.store.parts import sha256_of, write_bytes
 from gristmill.store.proof import seal, unseal
-from gristmill.store.urls import is_url, local_path
 
 NOTE = "inputs.json"  # in work/
 LONG = 1 << 30  # bytes that are hashed without a word

@@ -27,10 +27,10 @@ from gristmill.phases.inputs.changed_inputs import Changes, Gone, refuse_or_tell
 from gristmill.phases.inputs.packs import in_packs, pack_name
 from gristmill.phases.inputs.sources import Credentials, Listed, credentials_of, expand
 from gristmill.recipe import Recipe, Source
+from gristmill.store.http.remotes import Remote, is_pattern
+from gristmill.store.http.transfer import Transfer
+from gristmill.store.http.urls import is_url
 from gristmill.store.manifest import PackedFile, file_at
-from gristmill.store.remotes import Remote, is_pattern
-from gristmill.store.transfer import Transfer
-from gristmill.store.urls import is_url
 from gristmill.tables.schema import MOST_SHARDS, first_document
 
 # Why a shard is not read although it is there: its source says enabled = false, or has reached its

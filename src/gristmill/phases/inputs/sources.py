@@ -24,11 +24,11 @@ import msgspec
 from gristmill.errors import NO_JSON, RecipeError, SourceError
 from gristmill.phases.inputs import list_lines
 from gristmill.recipe import Source
-from gristmill.store import hub_datasets, remotes, secrets, urls
 from gristmill.store.codecs import Damage, DecodedPieces
-from gristmill.store.download import Promise
-from gristmill.store.remotes import Remote
-from gristmill.store.transfer import Transfer
+from gristmill.store.http import hub_datasets, remotes, secrets, urls
+from gristmill.store.http.download import Promise
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.transfer import Transfer
 
 LONGEST_LIST = 1 << 30  # bytes, decoded
 
@@ -52,7 +52,7 @@ class Credentials:
         """`allowed` are the variables of --allow-env, `hosts` those of --allow-host.
 
         Raises RecipeError where the environment holds no such variable, or it may not be sent
-        there: store/secrets.py.
+        there: store/http/secrets.py.
         """
         named = [*source.urls, source.paths or "", source.sha256sums or ""]
         named += [hub_url(source)] if source.hub else []

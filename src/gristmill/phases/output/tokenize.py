@@ -35,10 +35,10 @@ from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
 from gristmill.phases.relations.repeated_substrings import REPEATED_SUBSTRINGS, SpanCut, span_cuts
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
+from gristmill.store.http.transfer import Transfer
 from gristmill.store.loaded import loaded
 from gristmill.store.parts import Part, write_bytes, writing, writing_table
 from gristmill.store.proof import proven
-from gristmill.store.transfer import Transfer
 from gristmill.tables import schema
 from gristmill.tables.schema import shard_name
 from gristmill.tokens.tokenizer import Tokenizer, load

@@ -18,7 +18,7 @@ from gristmill.corpus.tokenizer_part import read_tokenizer
 from gristmill.errors import RecipeError
 from gristmill.phases.output.write_manifest import FUNNEL, PLAN, RECIPE, RUN, token_format_of
 from gristmill.recipe import tables_of
-from gristmill.store import urls
+from gristmill.store.http import urls
 from gristmill.store.manifest import (
     Imported,
     Manifest,

@@ -12,8 +12,8 @@ import msgspec
 
 from gristmill.errors import NO_JSON
 from gristmill.phases.output.write_manifest import RUN
-from gristmill.store import urls
 from gristmill.store.cache import Cache
+from gristmill.store.http import urls
 from gristmill.store.manifest import Imported, Manifest
 from gristmill.store.parts import sha256_of
 

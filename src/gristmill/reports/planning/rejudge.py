@@ -59,10 +59,10 @@ from gristmill.recipe import (
 )
 from gristmill.reports.integrity.verify import finished
 from gristmill.store.cache import Cache, default_cache
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.transfer import Transfer
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches, read_rows
-from gristmill.store.settings import Settings
-from gristmill.store.transfer import Transfer
 from gristmill.tables.schema import shard_name
 from gristmill.user_input import output
 

@@ -38,8 +38,8 @@ from gristmill.progress.counted_work import timed
 from gristmill.recipe import Loaded, Recipe, check_pages, load, make_step, refuse_code, with_classes
 from gristmill.reports.planning.meter import Meter, PhaseCost
 from gristmill.reports.planning.size_sample import LEAST, SampledShard, choose, cut, take_packed
-from gristmill.store.settings import Settings, asked_of
-from gristmill.store.urls import is_url
+from gristmill.store.http.settings import Settings, asked_of
+from gristmill.store.http.urls import is_url
 from gristmill.tables.schema import shard_name
 from gristmill.tokens.sorted_runs import order_of
 

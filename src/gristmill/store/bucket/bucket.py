@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
+from gristmill.store.http.remotes import store_of
+from gristmill.store.http.urls import shown, split
 from gristmill.store.parts import machine_errors
-from gristmill.store.remotes import store_of
-from gristmill.store.urls import shown, split
 
 BLOCK = 4 << 20  # bytes that go to a store at a time
 MOST_BLOCKS = 9_000  # of one upload; S3 allows 10,000

@@ -19,10 +19,10 @@ from urllib.parse import quote
 import msgspec
 
 from gristmill.errors import NO_JSON, SourceError
-from gristmill.store.answers import Request
-from gristmill.store.client import Client
-from gristmill.store.secrets import HUB_HOST, HUB_TOKEN, check
-from gristmill.store.urls import HUB, STORES, shown, split, stored, user_of, without_user
+from gristmill.store.http.answers import Request
+from gristmill.store.http.client import Client
+from gristmill.store.http.secrets import HUB_HOST, HUB_TOKEN, check
+from gristmill.store.http.urls import HUB, STORES, shown, split, stored, user_of, without_user
 
 SIGNED_FOR = timedelta(hours=1)
 HUB_ENDPOINT = f"https://{HUB_HOST}"

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from gristmill.errors import NO_JSON, RecipeError, SourceError
-from gristmill.store.client import Client
-from gristmill.store.remotes import LONGEST_PAGE, Remote, hub_endpoint
-from gristmill.store.urls import shown
+from gristmill.store.http.client import Client
+from gristmill.store.http.remotes import LONGEST_PAGE, Remote, hub_endpoint
+from gristmill.store.http.urls import shown
 
 # Names of data files, where a card does not say which files are data.
 DATA = ("parquet", "jsonl", "jsonl.gz", "jsonl.zst", "json.gz", "csv", "arrow")

@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from gristmill.store.causes import cause
-from gristmill.store.hosts import Place
-from gristmill.store.settings import Settings
+from gristmill.store.http.causes import cause
+from gristmill.store.http.hosts import Place
+from gristmill.store.http.settings import Settings
 
 BLOCK = 1 << 18  # bytes, the most that is taken from the network at a time
 # Seconds between Last-Modified and Date from which a date is a strong validator: RFC 9110, 8.8.2.2.
@@ -64,7 +64,7 @@ class Answer(NamedTuple):
         """
         import urllib3
 
-        from gristmill.store.watch import cut_after
+        from gristmill.store.http.watch import cut_after
 
         waited, came = 0.0, 0  # for the network only: a slow disk is not the server's
         try:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import NamedTuple
 
-from gristmill.store.secrets import host_names
+from gristmill.store.http.secrets import host_names
 
 
 class Settings(NamedTuple):
@@ -21,9 +21,9 @@ class Settings(NamedTuple):
     # seconds for a host that has never answered: name, connection, all tries together
     first_answer: float = 4.0
     retry: bool = False  # as patient with such a host as with one that has answered
-    # environment variables that a recipe may send to its hosts: store/secrets.py
+    # environment variables that a recipe may send to its hosts: store/http/secrets.py
     allow_env: frozenset[str] = frozenset()
-    # hosts that what a recipe reads here may be sent to: store/secrets.py
+    # hosts that what a recipe reads here may be sent to: store/http/secrets.py
     allow_hosts: frozenset[str] = frozenset()
     # bytes of a file that has no other limit, and of a body of unknown length
     largest: int = 64 << 30

@@ -20,11 +20,11 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from gristmill.errors import SourceError
-from gristmill.store.answers import Again, Answer, Stopped, digest_of, length_of, validators_of
-from gristmill.store.causes import brief
-from gristmill.store.client import Client
-from gristmill.store.partial import BLOCK, Partial
-from gristmill.store.remotes import Remote
+from gristmill.store.http.answers import Again, Answer, Stopped, digest_of, length_of, validators_of
+from gristmill.store.http.causes import brief
+from gristmill.store.http.client import Client
+from gristmill.store.http.partial import BLOCK, Partial
+from gristmill.store.http.remotes import Remote
 
 # Where the name says that the file itself is packed, servers give its packing as a
 # Content-Encoding: no layer on top.

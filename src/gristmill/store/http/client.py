@@ -5,7 +5,7 @@
     SourceError                       another try would not
 
 Credentials go to the origin (scheme, host, port) that they were given for, and to no other: RFC
-9110, 15.4. A redirect never leads nearer (store/hosts.py): from the internet neither into this
+9110, 15.4. A redirect never leads nearer (store/http/hosts.py): from the internet neither into this
 machine's network nor to this machine, whatever a name server says.
 """
 
@@ -21,11 +21,11 @@ from urllib.request import getproxies, proxy_bypass
 
 from gristmill import __version__
 from gristmill.errors import SourceError
-from gristmill.store.answers import Again, Answer, Request, Stopped
-from gristmill.store.causes import UNKNOWN, brief, cause, certificate, innermost, retry_after
-from gristmill.store.hosts import HERE, NO_HOST, PUBLIC, Hosts, addresses, nearest_of
-from gristmill.store.settings import Settings
-from gristmill.store.urls import WEB, is_loopback, origin, shown, user_of
+from gristmill.store.http.answers import Again, Answer, Request, Stopped
+from gristmill.store.http.causes import UNKNOWN, brief, cause, certificate, innermost, retry_after
+from gristmill.store.http.hosts import HERE, NO_HOST, PUBLIC, Hosts, addresses, nearest_of
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.urls import WEB, is_loopback, origin, shown, user_of
 
 # Its own messages quote whole URLs, and with them signatures and tokens.
 for _name in ("urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry"):
@@ -188,7 +188,7 @@ class Client:
         """
         import urllib3
 
-        from gristmill.store.watch import NearerError
+        from gristmill.store.http.watch import NearerError
 
         if not _same_host(url):
             raise SourceError(f"{request.name}: no URL that can be asked for")
@@ -275,7 +275,7 @@ class Client:
         """A pool of connections that go at most so near: direct, or through a proxy."""
         import urllib3
 
-        from gristmill.store.watch import POOLS
+        from gristmill.store.http.watch import POOLS
 
         with self._lock:
             if (proxy, nearest) not in self._pools:

@@ -20,7 +20,7 @@ import re
 from collections.abc import Collection
 
 from gristmill.errors import RecipeError
-from gristmill.store.urls import WEB, is_loopback, origin, shown, split
+from gristmill.store.http.urls import WEB, is_loopback, origin, shown, split
 
 HUB_HOST = "huggingface.co"
 OURS = "GRISTMILL_AUTH_"

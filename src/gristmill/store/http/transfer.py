@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gristmill.errors import SourceError, reason_of_file
-from gristmill.store.answers import digest_of, validators_of
 from gristmill.store.cache import Cache, KnownUrl, key_of
-from gristmill.store.client import Client
 from gristmill.store.disk import Disk
-from gristmill.store.download import Download, OnProgress, Promise, Whole
-from gristmill.store.partial import Partial
+from gristmill.store.http.answers import digest_of, validators_of
+from gristmill.store.http.client import Client
+from gristmill.store.http.download import Download, OnProgress, Promise, Whole
+from gristmill.store.http.partial import Partial
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.urls import local_path
 from gristmill.store.parts import machine_errors, sha256_of
-from gristmill.store.remotes import Remote
-from gristmill.store.settings import Settings
-from gristmill.store.urls import local_path
 
 
 class Fetched(NamedTuple):

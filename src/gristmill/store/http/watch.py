@@ -14,7 +14,7 @@ from typing import Any
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
-from gristmill.store.hosts import HERE, PRIVATE, PUBLIC, nearness
+from gristmill.store.http.hosts import HERE, PRIVATE, PUBLIC, nearness
 
 TRAILERS = 100  # lines behind a chunked body
 LINE = 1 << 16  # bytes

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gristmill.errors import Damaged, VerificationError
-from gristmill.store.bucket import BLOCK, Bucket, hashed
+from gristmill.store.bucket.bucket import BLOCK, Bucket, hashed
 from gristmill.store.parts import machine_errors, writing
 from gristmill.store.proof import damage
 

@@ -1,0 +1,1 @@
+"""Object stores by the S3 interface."""

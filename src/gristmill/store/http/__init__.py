@@ -1,0 +1,1 @@
+"""Downloads by HTTP: hosts, secrets, answers, parts, and what goes wrong."""
