@@ -1,8 +1,9 @@
 """What `gristmill size` predicts, and what a run takes: `python size.py RECIPE OUT
 [--set key=value] [--sample BYTES]`.
 
-OUT must not exist. The run is measured in the same way as the sample (reports/planning/meter.py), with one
-worker per core. Input: `make_corpus.py`, and whole.toml with its files set, as bench.py does.
+OUT must not exist. The run is measured in the same way as the sample
+(reports/planning/meter.py), with one worker per core. Input: `make_corpus.py`, and whole.toml with
+its files set, as bench.py does.
 """
 
 import argparse

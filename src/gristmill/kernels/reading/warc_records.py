@@ -2,7 +2,8 @@
 
 Only records that are as they should be: those that an archiver writes, of types that are known,
 with a head of printable ASCII, a length that is true, and another record behind. The kernel stops
-before any other, and before one that the buffer cuts off; source/archives/warc.py then says what it is.
+before any other, and before one that the buffer cuts off; source/archives/warc.py then says what
+it is.
 """
 
 import numpy as np

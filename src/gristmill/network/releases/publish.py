@@ -52,10 +52,10 @@ def publish(
     `passphrase` opens them (default: the environment's GRISTMILL_KEY_PASSPHRASE). `on_line` gets
     what a person should know.
 
-    Returns what the verb prints; `waiting` is the draft of `settings.draft` (network/trust/drafts.py):
-    the release has no reader until it is signed. Raises VerificationError if the corpus is not
-    finished or not as its manifest says, RecipeError, or MachineError (TargetChangedError: another
-    publisher).
+    Returns what the verb prints; `waiting` is the draft of `settings.draft`
+    (network/trust/drafts.py): the release has no reader until it is signed. Raises
+    VerificationError if the corpus is not finished or not as its manifest says, RecipeError, or
+    MachineError (TargetChangedError: another publisher).
     """
     asked = settings or UploadSettings()
     if str(target).startswith("hf://"):

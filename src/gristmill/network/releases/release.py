@@ -5,8 +5,8 @@
     .download(sha256, size, path)   an object, resumed, compared with its sha256
 
 Without a root, a reader trusts the addresses for what is the newest, and refuses a release with a
-lower number than one that it has seen. With a pinned root (network/trust/trust_reader.py) it trusts the
-keys of the root alone.
+lower number than one that it has seen. With a pinned root (network/trust/trust_reader.py) it
+trusts the keys of the root alone.
 """
 
 import errno

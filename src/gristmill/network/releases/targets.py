@@ -43,7 +43,8 @@ class TargetChangedError(MachineError):
 
 
 class Target(Protocol):
-    """Where a corpus is published to. Keys are those of network/releases/layout.py. Safe for threads.
+    """Where a corpus is published to. Keys are those of network/releases/layout.py. Safe for
+    threads.
 
     Every method raises MachineError if the target refuses or cannot be reached.
     """

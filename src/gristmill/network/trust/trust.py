@@ -172,8 +172,8 @@ class Trust:
 
     def take(self, draft: "Metadata[Targets]") -> None:
         """Write these targets in place of new ones: several people signed them one after another
-        (network/trust/drafts.py). Raises RecipeError if they are older than those that are there, expired
-        or not signed by enough keys.
+        (network/trust/drafts.py). Raises RecipeError if they are older than those that are there,
+        expired or not signed by enough keys.
         """
         check_draft(draft, self._found.get("targets"), self._target.url)
         if not is_signed(self.root, draft):

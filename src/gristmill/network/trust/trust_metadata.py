@@ -1,5 +1,5 @@
-"""What network/trust/trust.py and network/trust/drafts.py know of TUF metadata: roles, times, roots,
-signatures, and changes of the root.
+"""What network/trust/trust.py and network/trust/drafts.py know of TUF metadata: roles, times,
+roots, signatures, and changes of the root.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

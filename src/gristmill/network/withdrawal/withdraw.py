@@ -1,7 +1,7 @@
 """Withdrawal: documents are taken back out of a finished corpus, which keeps its shape.
 
-    the parts          without the documents (network/withdrawal/withdraw_parts.py); token shards keep their
-                       lengths
+    the parts          without the documents (network/withdrawal/withdraw_parts.py); token shards
+                       keep their lengths
     withdrawn.txt      the list; the recipe gets the step `withdrawn` with it as its input
     recipe, funnel, manifest                        written anew
     work/, the cache   what a run left of them there, and the raw shards that hold them, are removed
