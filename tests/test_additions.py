@@ -121,7 +121,7 @@ def add_format(copy: Copy) -> list[str]:
     copy.add("format")
     name = '    "hdf5",\n'
     copy.edit("src/gristmill/trainer_formats/__init__.py", name, f'{name}    "plain-int32",\n')
-    return ["tests/test_completion.py::test_lists_are_those_of_the_modules"]
+    return ["tests/cli/test_completion.py::test_lists_are_those_of_the_modules"]
 
 
 def add_phase(copy: Copy) -> list[str]:

@@ -102,7 +102,9 @@ def test_no_file_imports_two_modules_of_one_base_name() -> None:
     wrong = {}
     for path in FILES:
         modules: dict[str, set[str]] = {}
-        for module in _imported_modules(path, known):
+        # A verb's module may have the name of what it calls.
+        own = f"gristmill.cli.{path.stem}"
+        for module in _imported_modules(path, known) - {own}:
             modules.setdefault(module.rpartition(".")[2], set()).add(module)
         name = str(path.relative_to(SOURCE))
         shared = [sorted(found) for found in modules.values() if len(found) > 1]

@@ -83,7 +83,7 @@ def test_everything_has_a_sentence() -> None:
 
 def test_every_reason_of_a_source_is_explained() -> None:
     found: set[str] = set()
-    for path in (ROOT / "src/gristmill/source").glob("*.py"):
+    for path in (ROOT / "src/gristmill/source").rglob("*.py"):
         text = path.read_text("utf-8")
         for call in re.findall(r"(?:fail|Refusal|Undecodable)\((.*)", text):
             found |= set(re.findall(r'"([a-z0-9_]+)"', call))

@@ -19,7 +19,7 @@ from gristmill.progress.terminal import Display
 
 WORK = """
 import sys, time
-from gristmill import terminal
+from gristmill.progress import terminal
 from gristmill.counted_work import counted
 terminal.PATIENCE = 0.05
 with terminal.Display(patience=terminal.PATIENCE):

@@ -12,7 +12,7 @@ from gristmill.filters.models import library_trials
 from gristmill.system.try_in_process import TrialError, TrialLimits, try_in_process
 
 LIMITS = TrialLimits(memory=2 << 30, seconds=20)
-HERE = "tests.test_try_in_process"
+HERE = "tests.system.test_try_in_process"
 
 
 def answers(data: bytes) -> str:

@@ -1,5 +1,5 @@
 """What a shell completes behind the options of the command line. Nothing is imported for it: the
-lists are those of the modules that they name, and tests/test_completion.py compares them.
+lists are those of the modules that they name, and tests/cli/test_completion.py compares them.
 """
 
 import os
