@@ -24,8 +24,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from gristmill import extract
-from gristmill.errors import RecipeError
+from gristmill import RecipeError, extract
 
 try:
     from compression import zstd

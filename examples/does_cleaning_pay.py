@@ -33,9 +33,7 @@ import torch
 from small_gpt import Budget, Results
 
 import gristmill
-from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.errors import GristmillError, RecipeError
-from gristmill.mixing.mix import mix
+from gristmill import GristmillError, RecipeError, TokenCorpus, mix
 
 EXTRACTED = ("pages", "manuals")  # the sources that are HTML
 WEB = ("pages", "government", "manuals", "postgresql")

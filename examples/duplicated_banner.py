@@ -26,9 +26,7 @@ import torch
 from small_gpt import Budget, Results
 
 import gristmill
-from gristmill import Tokenizer
-from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.errors import GristmillError, RecipeError
+from gristmill import GristmillError, RecipeError, TokenCorpus, Tokenizer
 
 BANNER = (
     "This website stores cookies on your device so that it works, remembers your choices and "

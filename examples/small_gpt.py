@@ -14,11 +14,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional
 
-from gristmill import Loader
-from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.errors import GristmillError, RecipeError
+from gristmill import GristmillError, Loader, RecipeError, TokenCorpus, losses
 from gristmill.mixing import proxy
-from gristmill.reports.tokens.losses import losses
 
 HEAD = 32  # numbers of a head of attention
 TOKEN_SCALE, PLACE_SCALE = 4.0, 0.25  # of the first embeddings

@@ -28,9 +28,8 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 import gristmill
-from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.loader.masks import document_ids, loss_mask
-from gristmill.loader.torch_dataset import TokenDataset, batch_of, on_device
+from gristmill import TokenCorpus, TokenDataset
+from gristmill.loader import batch_of, document_ids, loss_mask, on_device
 
 
 class Block(nn.Module):

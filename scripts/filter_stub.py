@@ -8,6 +8,7 @@ import subprocess
 import sys
 import typing
 
+from gristmill.filters import OF_A_STEP
 from gristmill.filters.api import registry
 from gristmill.filters.api.step import Step
 
@@ -20,7 +21,6 @@ from gristmill.filters.api.in_memory import TextVerdict as TextVerdict
 from gristmill.filters.api.in_memory import judge as judge
 from gristmill.filters.api.in_memory import keep as keep
 from gristmill.filters.api.in_memory import mask as mask
-from gristmill.filters.api.step import Step as Step
 '''
 
 
@@ -43,7 +43,8 @@ def parameters(kind: type[Step]) -> list[str]:
 
 def stub() -> str:
     """Return the text of the file."""
-    lines, aliases, functions = [], [], []
+    lines = [f"from gristmill.filters.api.step import {name} as {name}" for name in OF_A_STEP]
+    aliases, functions = [], []
     for step in registry.all_built_in():
         name, kinds = registry.public_name(step), registry.variants(step)
         for kind in kinds:

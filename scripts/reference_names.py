@@ -151,7 +151,10 @@ def prose(text: str | None) -> list[str]:
 
 GROUPS = {
     "Texts in memory": ("deduplicate", "MinHash", "Near", "DuplicateIndex", "extract", "language"),
-    "Corpora and training": ("Corpus", "Funnel", "Loader", "TokenDataset", "Tokenizer", "Node"),
+    "Corpora and training": (
+        *("Corpus", "Funnel", "TokenCorpus", "TokenDocuments", "copies"),
+        *("Loader", "LoaderPlan", "TokenDataset", "Tokenizer", "Node", "ReleaseReader"),
+    ),
     "Errors": (
         "GristmillError",
         "ArgumentError",

@@ -1,6 +1,8 @@
 """The public names: every verb is a function, and type checkers see what there is."""
 
 import ast
+import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -103,3 +105,45 @@ def test_a_type_checker_sees_parameters_and_results(tmp_path: Path) -> None:
     for line in SHOWN:
         assert line in shown, done.stdout + done.stderr
     assert shown.count(": error:") == 4
+
+
+FACES = ("gristmill", "gristmill.filters", "gristmill.dedup", "gristmill.loader")
+FACES += ("gristmill.tokens", "gristmill.mixing")
+INNER = ("docs/adr", "docs/reference", "docs/log.md", "docs/architecture.md")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.py"))
+        if not str(path.relative_to(ROOT)).startswith(INNER)
+    ],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_what_is_shown_uses_public_names(path: Path) -> None:
+    """A name of `gristmill`, or of a room whose `__init__` lists it."""
+    text = path.read_text("utf-8")
+    pattern = r"from (gristmill(?:\.\w+)*) import (\([^)]*\)|[^\n#]+)"
+    shown = [
+        (module, name.split()[0])
+        for module, names in re.findall(pattern, text)
+        for name in names.strip("()").split(",")
+        if name.strip()
+    ]
+    shown += re.findall(r"`(gristmill(?:\.\w+)*)\.(\w+)(?:\(|`)", text)
+    files = ("json", "jsonl", "unfinished", "progress")  # gristmill.json is a file's name
+    for module, name in shown:
+        public = f"{module}.{name}" in FACES or module.rpartition(".")[2] in names_of(module)
+        assert name in (*names_of(module), *files) or public, f"{module}.{name}"
+
+
+def names_of(module: str) -> list[str]:
+    """The names that a face lists; a module that a face lists is public as a whole."""
+    room, _, last = module.rpartition(".")
+    if module in FACES:
+        found = importlib.import_module(module)
+        return list(getattr(found, "__all__", dir(found)))
+    if room in FACES and last in getattr(importlib.import_module(room), "__all__", ()):
+        return dir(importlib.import_module(module))
+    return []

@@ -14,9 +14,12 @@ is Node (docs/library.md). Nothing heavy is imported until a name is used.
 
 from typing import TYPE_CHECKING, Any
 
+from gristmill.system.lazy_names import lazy
+
 if TYPE_CHECKING:
     from gristmill import filters as filters
     from gristmill.corpus.funnel import Funnel as Funnel
+    from gristmill.corpus.token_corpus import TokenCorpus as TokenCorpus
     from gristmill.dedup.banding import curve as curve
     from gristmill.dedup.settings import Near as Near
     from gristmill.dedup.stream.duplicate_index import DuplicateIndex as DuplicateIndex
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from gristmill.loader.ledger import seen as seen
     from gristmill.loader.loader import Loader as Loader
     from gristmill.loader.packing_report import packing_report as pack
+    from gristmill.loader.plan import LoaderPlan as LoaderPlan
     from gristmill.loader.torch_dataset import TokenDataset as TokenDataset
     from gristmill.mixing.doremi import doremi as doremi
     from gristmill.mixing.fit import fit_mix as fit_mix
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
     from gristmill.network.node.node import Node as Node
     from gristmill.network.releases.publish import publish as publish
     from gristmill.network.releases.pull import pull as pull
+    from gristmill.network.releases.release import ReleaseReader as ReleaseReader
     from gristmill.network.trust.keys import new_key as release_key
     from gristmill.network.trust.signing import rotate as release_rotate
     from gristmill.network.trust.signing import sign as release_sign
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
     from gristmill.recipe import init as init
     from gristmill.reports.diff import diff as diff
     from gristmill.reports.documents.contamination import contamination as contamination
+    from gristmill.reports.documents.copies import copies as copies
     from gristmill.reports.documents.duplicates import duplicates as duplicates
     from gristmill.reports.documents.explore import explore as explore
     from gristmill.reports.documents.meanings import explain as explain
@@ -72,6 +78,7 @@ if TYPE_CHECKING:
     from gristmill.tokens.tokenizer import Tokenizer as Tokenizer
     from gristmill.trainer_formats.export import export as export
     from gristmill.trainer_formats.import_tokens import import_tokens as import_tokens
+    from gristmill.trainer_formats.token_source import TokenDocuments as TokenDocuments
     from gristmill.training.grow_tokenizer import grow_tokenizer as grow_tokenizer
     from gristmill.training.show_tokenizer import show_tokenizer as show_tokenizer
     from gristmill.training.train_models import show_model as show_model
@@ -89,13 +96,17 @@ _PLACES = {
     "Funnel": "corpus.funnel:Funnel",
     "GristmillError": "errors:GristmillError",
     "Loader": "loader.loader:Loader",
+    "LoaderPlan": "loader.plan:LoaderPlan",
     "MachineError": "errors:MachineError",
     "MinHash": "library.duplicate_texts:MinHash",
     "Near": "dedup.settings:Near",
     "Node": "network.node.node:Node",
     "RecipeError": "errors:RecipeError",
+    "ReleaseReader": "network.releases.release:ReleaseReader",
     "SourceError": "errors:SourceError",
+    "TokenCorpus": "corpus.token_corpus:TokenCorpus",
     "TokenDataset": "loader.torch_dataset:TokenDataset",
+    "TokenDocuments": "trainer_formats.token_source:TokenDocuments",
     "Tokenizer": "tokens.tokenizer:Tokenizer",
     "VerificationError": "errors:VerificationError",
     "bench_loader": "loader.bench_loader:bench_loader",
@@ -103,6 +114,7 @@ _PLACES = {
     "check": "reports.page.check:check",
     "chinchilla": "reports.planning.chinchilla:chinchilla",
     "contamination": "reports.documents.contamination:contamination",
+    "copies": "reports.documents.copies:copies",
     "curve": "dedup.banding:curve",
     "deduplicate": "library.duplicate_texts:deduplicate_texts",
     "demo": "demonstration:demo",
@@ -154,13 +166,17 @@ __all__ = [
     "Funnel",
     "GristmillError",
     "Loader",
+    "LoaderPlan",
     "MachineError",
     "MinHash",
     "Near",
     "Node",
     "RecipeError",
+    "ReleaseReader",
     "SourceError",
+    "TokenCorpus",
     "TokenDataset",
+    "TokenDocuments",
     "Tokenizer",
     "VerificationError",
     "bench_loader",
@@ -168,6 +184,7 @@ __all__ = [
     "check",
     "chinchilla",
     "contamination",
+    "copies",
     "curve",
     "deduplicate",
     "demo",
@@ -214,15 +231,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    import importlib
+_find = lazy(__name__, _PLACES)
 
+
+def __getattr__(name: str) -> Any:
     if name == "filters":
+        import importlib
+
         return importlib.import_module("gristmill.filters")
-    if name in _PLACES:
-        module, _, there = _PLACES[name].partition(":")
-        return getattr(importlib.import_module(f"gristmill.{module}"), there)
-    raise AttributeError(f"module 'gristmill' has no attribute {name!r}")
+    return _find(name)
 
 
 def __dir__() -> list[str]:

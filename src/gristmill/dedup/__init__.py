@@ -1,25 +1,16 @@
 """Duplicates: signatures, candidates by SQL, and the rule that decides; an index for a stream; the
 curve of bands and rows.
 
-`DuplicateIndex`, `Near`, `Verdict` and `curve` are public. Their modules are imported when they are
-first used.
+The names of `__all__` are public.
 """
 
-from typing import Any
+from gristmill.system.lazy_names import lazy
 
-__all__ = ["DuplicateIndex", "Near", "Verdict", "curve"]
-
-_MODULES = {
-    "DuplicateIndex": "stream.duplicate_index",
-    "Near": "settings",
-    "Verdict": "stream.sqlite_store",
-    "curve": "banding",
+_PLACES = {
+    "DuplicateIndex": "dedup.stream.duplicate_index:DuplicateIndex",
+    "Near": "dedup.settings:Near",
+    "Verdict": "dedup.stream.sqlite_store:Verdict",
+    "curve": "dedup.banding:curve",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        import importlib
-
-        return getattr(importlib.import_module(f"gristmill.dedup.{_MODULES[name]}"), name)
-    raise AttributeError(f"module 'gristmill.dedup' has no attribute {name!r}")
+__all__ = [*_PLACES]  # noqa: PLE0604
+__getattr__ = lazy(__name__, _PLACES)

@@ -12,6 +12,8 @@ same to type checkers (tests/filters/test_library.py writes it). docs/library.md
 from typing import Any
 
 FUNCTIONS = ("TextVerdict", "judge", "keep", "mask")
+# What a filter of your own is made of.
+OF_A_STEP = ("Check", "Decision", "Inputs", "Measured", "Rank", "Step", "check", "refuse_nan")
 
 
 def __getattr__(name: str) -> Any:
@@ -19,10 +21,10 @@ def __getattr__(name: str) -> Any:
         from gristmill.filters.api import in_memory
 
         return getattr(in_memory, name)
-    if name == "Step":
-        from gristmill.filters.api.step import Step
+    if name in OF_A_STEP:
+        from gristmill.filters.api import step
 
-        return Step
+        return getattr(step, name)
     if not name.startswith("_") and name[0].isupper():
         from gristmill.filters.api.registry import public
 
@@ -34,4 +36,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from gristmill.filters.api.registry import public_names
 
-    return sorted([*FUNCTIONS, "Step", *public_names()])
+    return sorted([*FUNCTIONS, *OF_A_STEP, *public_names()])

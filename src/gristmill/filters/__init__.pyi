@@ -6,7 +6,14 @@ from gristmill.filters.api.in_memory import TextVerdict as TextVerdict
 from gristmill.filters.api.in_memory import judge as judge
 from gristmill.filters.api.in_memory import keep as keep
 from gristmill.filters.api.in_memory import mask as mask
+from gristmill.filters.api.step import Check as Check
+from gristmill.filters.api.step import Decision as Decision
+from gristmill.filters.api.step import Inputs as Inputs
+from gristmill.filters.api.step import Measured as Measured
+from gristmill.filters.api.step import Rank as Rank
 from gristmill.filters.api.step import Step as Step
+from gristmill.filters.api.step import check as check
+from gristmill.filters.api.step import refuse_nan as refuse_nan
 from gristmill.filters.decontaminate.decontaminate import Decontaminate as Decontaminate
 from gristmill.filters.extract.extract import Extract as _Extract
 from gristmill.filters.extract.extract import LibraryExtract as _LibraryExtract
