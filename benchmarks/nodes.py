@@ -17,7 +17,7 @@ GENESIS, RENDEZVOUS, INK, PALE = "#b3541e", "#1f6f8b", "#222222", "#d9d9d9"
 
 def main() -> None:
     """Write the page's tables and the plot."""
-    from gristmill.network.simulate import coverage_lines, loss_lines, plateau_lines
+    from simulate import coverage_lines, loss_lines, plateau_lines
 
     page = ROOT / "docs/nodes.md"
     text = page.read_text("utf-8")
@@ -37,7 +37,7 @@ def main() -> None:
 
 def plot() -> str:
     """Coverage by downloads, and readers of a shard, beside each other."""
-    from gristmill.network.simulate import simulate_genesis, simulate_rendezvous
+    from simulate import simulate_genesis, simulate_rendezvous
 
     rotations = range(1, 7)
     theirs = [simulate_genesis(NODES, SHARDS, number) for number in rotations]

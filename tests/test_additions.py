@@ -109,8 +109,8 @@ def add_source(copy: Copy) -> list[str]:
         '"plain text")\n'
         '    return "form_feeds" if data.startswith(form_feeds.FORM_FEED) else "text"\n',
     )
-    copy.edit(kinds, "csv_tsv, jsonl,", "csv_tsv, form_feeds, jsonl,")
-    copy.edit(read, "    csv_tsv,\n", "    csv_tsv,\n    form_feeds,\n")
+    copy.edit(kinds, "source import magic", "source import form_feeds, magic")
+    copy.edit(read, "source import kinds", "source import form_feeds, kinds")
     reader = '    "html": html_file.read,\n'
     copy.edit(read, reader, f'{reader}    "form_feeds": form_feeds.read,\n')
     return ["tests/source/test_kinds.py::test_every_kind_of_a_recipe_has_a_reader"]

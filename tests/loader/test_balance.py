@@ -8,8 +8,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.errors import RecipeError
-from gristmill.loader.balance import bound, deal, imbalance, least
+from gristmill.loader.balance import deal
 from tests.support import strategies
+
+
+def least(costs: np.ndarray, ranks: int) -> float:
+    """No dealing has less for its dearest rank: the mean, or the dearest window and the cheapest
+    beside it.
+    """
+    ordered = np.sort(costs)
+    beside = ordered[: max(len(ordered) // ranks - 1, 0)]
+    return max(ordered.sum() / ranks, float(ordered[-1] + beside.sum())) if len(ordered) else 0.0
+
+
+def imbalance(costs: np.ndarray, dealt: np.ndarray, ranks: int) -> float:
+    """How much more than the mean the dearest rank has."""
+    sums = np.bincount(dealt, costs, minlength=ranks)
+    return float(sums.max() * ranks / max(sums.sum(), 1) - 1)
 
 
 @strategies.fuzz(300)
@@ -23,7 +38,6 @@ def test_fuzz_deal(data: st.DataObject, ranks: int, each: int) -> None:
     ordered = sorted(costs, reverse=True)
     groups = [ordered[at : at + ranks] for at in range(0, len(ordered), ranks)]
     most = max((group[0] - group[-1] for group in groups), default=0)
-    assert bound(np.array(costs, np.int64), ranks) == most
     assert max(sums) - min(sums) <= most
     assert least(np.array(costs, np.int64), ranks) <= max(sums)
     assert (deal(np.array(costs, np.int64), ranks) == dealt).all()
@@ -82,7 +96,6 @@ def test_one_window_that_is_most_of_a_step() -> None:
     costs = np.array([1000, 1, 1, 1, 1, 1, 1, 1])
     dealt = deal(costs, 4)
     assert imbalance(costs, dealt, 4) == pytest.approx(1001 * 4 / 1007 - 1)
-    assert bound(costs, 4) == 999
 
 
 def test_windows_that_cannot_be_divided() -> None:

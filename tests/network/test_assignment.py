@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulate import holders_of
 from gristmill.errors import RecipeError
-from gristmill.network.node.assignment import genesis, holders_of, rendezvous, turn
+from gristmill.network.node.assignment import genesis, rendezvous, turn
 from tests.support import strategies
 
 

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from gristmill.network.node.assignment import genesis, rendezvous, turn
-from gristmill.network.node.rotation import PlateauRule
-from gristmill.network.simulate import (
+from benchmarks.simulate import (
     LossModel,
     Trainee,
     after_losses,
@@ -18,6 +16,8 @@ from gristmill.network.simulate import (
     simulate_rendezvous,
     train,
 )
+from gristmill.network.node.assignment import genesis, rendezvous, turn
+from gristmill.network.node.rotation import PlateauRule
 from tests.support import ROOT
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.source.archives.charset import decode
+from gristmill.source.archives.charset import read
 
 SENTENCES = "D_langid/flores200_devtest/devtest"
 FEW = {
@@ -108,7 +108,7 @@ def pages(
 def wrong(folder: Path, languages: dict[str, list[str]], sentences: int) -> tuple[list[str], int]:
     """(the pages that are decoded wrongly, the number of pages)."""
     answers = {
-        what: unicodedata.normalize("NFC", decode(body, header))
+        what: unicodedata.normalize("NFC", read(body, header).text)
         == unicodedata.normalize("NFC", text)
         for what, body, header, text in pages(folder, languages, sentences)
     }

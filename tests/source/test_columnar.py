@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gristmill.errors import SourceError
-from gristmill.source.rows import Fields
+from gristmill.source.rows import Fields, to_extra
 from gristmill.source.tables import columnar, parquet_pages
-from gristmill.source.tables.jsonl import to_extra
 from tests.support.shards import read
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.source.archives.charset import decode
+from gristmill.source.archives import charset
 from gristmill.source.rows import Fields
 from tests.support.shards import Reading, read
 
@@ -139,7 +139,7 @@ def test_real_texts_under_their_labels(
     data: Path, name: str, label: str | None, codec: str, part: str | None
 ) -> None:
     raw = (data / f"A_warc/charset_c4corpus/{name}.txt").read_bytes()
-    text = decode(raw, label)
+    text = charset.read(raw, label).text
     assert text == raw.decode(codec).removeprefix("\ufeff")
     assert part is None or scripts(text).most_common(1)[0][0] == part
 

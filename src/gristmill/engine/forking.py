@@ -16,8 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from gristmill.engine import allocation
-from gristmill.engine.local import serve
-from gristmill.engine.server import CODE, LOAD, MOST_HANDLES, SIZE
+from gristmill.engine.worker import CODE, LOAD, MOST_HANDLES, SIZE, serve
 
 # seconds between two looks whether the caller is still there: a process that it forked may hold the
 # socket open

@@ -9,13 +9,10 @@ main module.
 """
 
 import os
-import pickle
 import selectors
 import signal
 import sys
-import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -24,27 +21,22 @@ from multiprocessing import connection
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from gristmill.engine import allocation, server
+from gristmill.engine import server
 from gristmill.engine.engine import Event, Job, WorkerDied
 from gristmill.engine.executor import threads_with
 from gristmill.engine.relations import RELATIONS_MEMORY_MB, Relations, duckdb_with
-from gristmill.errors import GristmillError
 from gristmill.store.parts import machine_errors
 from gristmill.system import interpreter
-from gristmill.system.arrow_setup import without_pandas
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 NAMES = "local"
-# Modules that start no thread and open nothing when they are imported, kernels among them.
-SAFE_TO_FORK = ("gristmill.", "duckdb.", "pyarrow.", "dateutil.", "numpy.")
 # What the caller has loaded of these every worker needs: the fork server loads it for all.
 PHASES = "gristmill.phases."
 # seconds of a run from which on new workers cost it little: 0.2 s each, for imports and kernels;
 # what old ones hold is 140 MB of 570 at the peak of two
 LONG = 5.0
-TICK = 0.5  # seconds between two messages of progress: one takes the caller 0.3 ms
 
 
 def matches(name: str) -> bool:
@@ -256,83 +248,3 @@ def run_here(jobs: list[Job]) -> Iterator[Event]:
         except Exception as error:  # noqa: BLE001 (whoever asked for the job decides)
             event = Event(job, error=error)
         yield event
-
-
-def serve_fresh(handles: str) -> None:
-    """Serve, in a process that was not forked."""
-    serve([int(handle) for handle in handles.split(",")])
-
-
-def serve(handles: list[int]) -> None:
-    """A worker's life: one task after another, until the parent ends.
-
-    Of the handles the first is its pipe, the second says so.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to answer
-    threading.Thread(target=_end_with_parent, args=(handles[1],), daemon=True).start()
-    pipe = connection.Connection(handles[0])
-    sys.path[:], folder, own_code = pipe.recv()
-    os.chdir(folder)
-    reporter = _Reporter(pipe)
-    if not own_code:
-        without_pandas()
-    allocation.keep_freed()
-    known = _modules()
-    while True:
-        try:
-            function, task = pipe.recv()
-        except EOFError:
-            return
-        try:
-            with machine_errors(Path.cwd()):
-                answer = ("result", function(task, reporter.add))
-        except BaseException as error:  # noqa: BLE001 - the parent reports it with the task's name
-            answer = ("error", portable(error))
-        allocation.give_back()
-        reporter.flush()
-        if loaded := _modules() - known:
-            known |= loaded
-            pipe.send(("modules", sorted(loaded)))
-        pipe.send(answer)
-
-
-def _modules() -> set[str]:
-    """The modules that are loaded and that a fork does not harm."""
-    return {name for name in [*sys.modules] if name.startswith(SAFE_TO_FORK)}
-
-
-def portable(error: BaseException) -> BaseException:
-    """An error that can cross a pipe, its traceback noted where it is no error of ours."""
-    if not isinstance(error, GristmillError):
-        error.add_note("".join(traceback.format_exception(error)))
-    try:
-        if type(pickle.loads(pickle.dumps(error))) is type(error):  # noqa: S301
-            return error
-    except Exception:  # noqa: BLE001, S110
-        pass
-    return GristmillError("".join(traceback.format_exception(error)))
-
-
-def _end_with_parent(handle: int) -> None:
-    os.read(handle, 1)  # returns when the parent has closed its end, or died
-    os._exit(1)
-
-
-class _Reporter:
-    """Gathers progress, so that the pipe is not flooded."""
-
-    def __init__(self, pipe: connection.Connection) -> None:
-        self._pipe = pipe
-        self._units = 0
-        self._last = 0.0
-
-    def add(self, units: int) -> None:
-        self._units += units
-        if time.monotonic() - self._last > TICK:
-            self.flush()
-            self._last = time.monotonic()
-
-    def flush(self) -> None:
-        if self._units:
-            self._pipe.send(("progress", self._units))
-            self._units = 0

@@ -9,7 +9,7 @@ ours, forks it from itself: what both need is loaded once.
 
 caller                                server (forking.py)
 names of modules                 ->   loads them: workers of an earlier run have used them
-`fork`, with a worker's handles  ->   forks; the child serves (local.serve)
+`fork`, with a worker's handles  ->   forks; the child serves (worker.serve)
 end of a worker's status socket  ->   kills that worker
 its exit code                    <-   when it has ended
 end of the control socket        ->   kills all workers, ends
@@ -19,7 +19,6 @@ import atexit
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -29,14 +28,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
+from gristmill.engine.worker import CODE, FORK, LOAD, SIZE
 from gristmill.errors import MachineError
 from gristmill.system import interpreter
 from gristmill.system.arrow_setup import LIBRARIES
 
-FORK, LOAD = b"f", b"l"
-SIZE = struct.Struct("<I")  # of the names behind LOAD, in bytes
-CODE = struct.Struct("<q")  # a worker's exit code, on its status socket
-MOST_HANDLES = 64  # of one worker
 FORKS = sys.platform != "darwin"  # Apple's libraries do not survive a fork
 
 
@@ -64,7 +60,7 @@ class Starter(Protocol):
     """What starts worker processes."""
 
     def start(self, handles: list[int]) -> Child:
-        """Start a process that serves (local.serve); it has its own copies of these file
+        """Start a process that serves (worker.serve); it has its own copies of these file
         descriptors.
         """
         ...
@@ -245,7 +241,7 @@ class FreshStarter:
         with _deaf():
             return _FreshWorker(
                 subprocess.Popen(
-                    interpreter.command("gristmill.engine.local:serve_fresh", given),
+                    interpreter.command("gristmill.engine.worker:serve_fresh", given),
                     stdin=subprocess.DEVNULL,
                     pass_fds=handles,
                 )

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from gristmill.engine import nodes
 from gristmill.engine.engine import Event, Job, WorkerDied
-from gristmill.engine.local import portable, run_here
+from gristmill.engine.local import run_here
 from gristmill.engine.relations import Relations
+from gristmill.engine.worker import portable
 from gristmill.errors import RecipeError
 from gristmill.store.parts import machine_errors
 from gristmill.system import interpreter

@@ -108,34 +108,6 @@ def _best_pair(
     return best
 
 
-def bound(costs: Costs, ranks: int) -> int:
-    """No two ranks of `deal` differ by more than this."""
-    groups = _groups(costs, ranks)
-    if not len(groups):
-        return 0
-    values = np.asarray(costs)[groups]
-    return int((values[:, 0] - values[:, -1]).max())
-
-
-def least(costs: Costs, ranks: int) -> float:
-    """The dearest rank of no dealing has less: the mean of the ranks, or the dearest window with
-    the cheapest beside it.
-    """
-    ordered = np.sort(np.asarray(costs, np.int64))
-    if not len(ordered):
-        return 0.0
-    each = len(_groups(costs, ranks))
-    dearest = int(ordered[-1]) + int(ordered[: each - 1].sum())
-    return max(int(ordered.sum()) / ranks, float(dearest))
-
-
-def imbalance(costs: Costs, dealt: np.ndarray, ranks: int) -> float:
-    """How much more than the mean the dearest rank has: 0.05 is 5 %."""
-    sums = np.zeros(ranks, np.int64)
-    np.add.at(sums, dealt, costs)
-    return float(sums.max() * ranks / max(int(sums.sum()), 1) - 1)
-
-
 def _groups(costs: Costs, ranks: int) -> np.ndarray:
     """(B / ranks, ranks): the windows, dearest first."""
     if ranks < 1 or len(costs) % ranks:

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.source.tables.jsonl import to_extra
+from gristmill.source.rows import to_extra
 
 _FOLDER = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]{0,100})=([^/]{0,1000})")
 _NULL = "__HIVE_DEFAULT_PARTITION__"

@@ -1,7 +1,8 @@
 """Collects rows into batches: the reader of every format adds its rows here."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +15,7 @@ from gristmill.tables.schema import MOST_ROWS, RAW, first_document
 BATCH_BYTES = 2 << 20  # of text
 BATCH_ROWS = 1 << 13
 MAX_DOCUMENT_BYTES = 16 << 20
+_encode = msgspec.json.Encoder().encode
 REPLACED = "replaced"  # the count of documents in which ill-formed parts were replaced
 
 
@@ -296,3 +298,26 @@ def _repaired(text: bytes) -> tuple[bytes, int]:
         marked = text.decode("utf-8", MARKED)
         return well_formed(marked).encode(), marks(marked)
     return text, 0
+
+
+def to_extra(record: dict[str, Any]) -> str | None:
+    """Return the other fields of a record as one JSON string; None: there are none."""
+    if not record:
+        return None
+    try:
+        return _encode(record).decode()
+    except (UnicodeEncodeError, TypeError, ValueError):
+        return _encode(_plain(record)).decode()
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can hold: surrogates are replaced, other types become strings."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, dict):
+        return {well_formed(str(key)): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return well_formed(str(value))

@@ -238,15 +238,6 @@ def claim_folder(
     claim(Folder(root, mode), kind, earlier)
 
 
-def is_owned(root: Path, kind: Kind) -> bool:
-    """Whether a folder has the marker of a kind."""
-    try:
-        check_marker(str(root), kind, Folder(root).marker() or b"")
-    except (OSError, MachineError):
-        return False
-    return True
-
-
 def check_marker(shown: str, kind: Kind, data: bytes) -> None:
     """Raise MachineError unless these bytes are the marker of a kind."""
     name, advice = NAMES[kind]

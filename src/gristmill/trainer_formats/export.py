@@ -18,16 +18,17 @@ from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.corpus.tokenizer_part import read_tokenizer
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.progress.counted_work import Count, counted
-from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal
+from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal, lock_of
 from gristmill.store.proof import proven
 from gristmill.tokens.partitions import belongs_to
-from gristmill.trainer_formats import FORMATS, TOKENS, kept_texts
+from gristmill.trainer_formats import FORMATS, TOKENS
 from gristmill.trainer_formats.export_folder import (
     ExportDescription,
     ExportedStream,
     ExportedTokens,
     ExportFolder,
 )
+from gristmill.trainer_formats.kept_texts import KeptTexts, write_lines
 from gristmill.trainer_formats.mixing import PROPORTIONAL, mixed, weights_of
 from gristmill.trainer_formats.token_blocks import InnerEnds, TokenBlock, blocks_of, with_side
 from gristmill.trainer_formats.token_format import Finished, Stream, Written, module_of
@@ -83,7 +84,37 @@ def export(
             f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
             "it"
         )
-    return kept_texts.write(root, *finished, target, to, list(sources))
+    return _write_texts(KeptTexts(root, finished[0], list(sources)), finished[1], target, to)
+
+
+def _write_texts(texts: KeptTexts, data: bytes, target: Path, to: str) -> dict[str, Any]:
+    """Write an export of text; `data` is the manifest's bytes. Returns the number of `documents`,
+    and `ExportFolder.summary`.
+    """
+    digest = lock_of(data).split()[0].decode()
+    description = ExportDescription(format=to, corpus=digest, options={"sources": texts.sources})
+    kept = sum(
+        shard.unique_documents or 0
+        for shard in texts.manifest.raw_shards
+        if shard.source in texts.sources
+    )
+    with counted("export", kept, "documents") as count, ExportFolder(target, description) as folder:
+        texts.on_documents = count.add
+        if to == "parquet":
+            from gristmill.trainer_formats import text_parquet
+
+            documents = text_parquet.write(texts, folder)
+        elif to == "score-jobs":
+            from gristmill.trainer_formats import score_jobs
+
+            documents = score_jobs.write(texts, folder)
+        elif to == "nanochat":
+            from gristmill.trainer_formats import nanochat
+
+            documents = nanochat.write(texts, folder)
+        else:
+            documents = write_lines(texts, folder, to)
+        return {"documents": documents, **folder.summary()}
 
 
 class _TokenExport:

@@ -7,24 +7,21 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import msgspec
 import pyarrow as pa
 
 from gristmill.errors import RecipeError
 from gristmill.phases.output.corpus_texts import corpus_texts
-from gristmill.progress.counted_work import counted
-from gristmill.store.manifest import Manifest, lock_of
+from gristmill.store.manifest import Manifest
 from gristmill.tables.schema import shard_name
-from gristmill.trainer_formats.export_folder import ExportDescription, ExportFolder
+from gristmill.trainer_formats.export_folder import ExportFolder
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
-
-JSONL = ("jsonl", "jsonl.gz", "jsonl.zst")
 
 
 class KeptTexts:
@@ -66,41 +63,8 @@ class KeptTexts:
             yield batch
 
 
-def write(
-    root: Path, manifest: Manifest, data: bytes, target: Path, to: str, sources: list[str]
-) -> dict[str, Any]:
-    """Write an export of text; `data` is the manifest's bytes. Returns the number of `documents`,
-    and `ExportFolder.summary`.
-    """
-    texts = KeptTexts(root, manifest, sources)
-    digest = lock_of(data).split()[0].decode()
-    description = ExportDescription(format=to, corpus=digest, options={"sources": texts.sources})
-    kept = sum(
-        shard.unique_documents or 0
-        for shard in manifest.raw_shards
-        if shard.source in texts.sources
-    )
-    with counted("export", kept, "documents") as count, ExportFolder(target, description) as folder:
-        texts.on_documents = count.add
-        if to in JSONL:
-            documents = _write_lines(texts, folder, to)
-        elif to == "parquet":
-            from gristmill.trainer_formats import text_parquet
-
-            documents = text_parquet.write(texts, folder)
-        elif to == "score-jobs":
-            from gristmill.trainer_formats import score_jobs
-
-            documents = score_jobs.write(texts, folder)
-        else:
-            from gristmill.trainer_formats import nanochat
-
-            documents = nanochat.write(texts, folder)
-        return {"documents": documents, **folder.summary()}
-
-
-def _write_lines(texts: KeptTexts, folder: ExportFolder, to: str) -> int:
-    """Write JSONL: `SOURCE/SHARD.jsonl`; returns the number of documents."""
+def write_lines(texts: KeptTexts, folder: ExportFolder, to: str) -> int:
+    """Write JSONL: `SOURCE/SHARD.jsonl`. Returns the number of documents."""
     documents = 0
     for number, source in texts.shards():
         fields = texts.fields(source)

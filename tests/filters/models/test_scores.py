@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gristmill.errors import GristmillError, MachineError, RecipeError
 from gristmill.filters.models import score_index
 from gristmill.filters.models.scores import GivenScores
-from gristmill.system.ownership import is_owned
+from gristmill.system.ownership import MARKER
 from gristmill.tables import schema
 from tests.support.steps import given as given_input
 
@@ -211,7 +211,7 @@ def test_a_strangers_folder_for_scores_stays(
     assert [one.name for one in folder.iterdir()] == ["a thesis"]
     (folder / "a thesis").rename(folder / "journal")  # as an earlier version left it
     measured(step, documents(["x"]))
-    assert is_owned(folder, "scores")
+    assert json.loads((folder / MARKER).read_bytes())["kind"] == "scores"
 
 
 def test_a_file_of_another_plan_is_noticed(tmp_path: Path) -> None:

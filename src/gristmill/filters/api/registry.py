@@ -8,11 +8,11 @@ names it.
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from gristmill import filters
 from gristmill.filters.api.step import Step
 
 
@@ -33,6 +33,7 @@ def all_built_in() -> Iterator[type[Step]]:
 @cache
 def _modules() -> dict[str, str]:
     """The modules of filters/, imported or not: last part of the name -> whole name."""
+    filters = sys.modules["gristmill.filters"]  # which imports this module
     found = pkgutil.walk_packages(filters.__path__, f"{filters.__name__}.")
     return {module.name.rpartition(".")[2]: module.name for module in found if not module.ispkg}
 

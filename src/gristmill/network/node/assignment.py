@@ -68,21 +68,6 @@ def rendezvous(
     return [int(place) for place in places[order]]
 
 
-def holders_of(shards: Sequence[str], nodes: Sequence[str], holders: int) -> np.ndarray:
-    """The holders of every shard by rendezvous hashing, as places in `nodes`, sorted:
-    (shards, min(holders, nodes)) int64. Raises RecipeError.
-    """
-    seeds, names = _node_seeds(nodes, holders), _seeds(shards)
-    count = min(holders, len(seeds))
-    found = np.empty((len(names), count), np.int64)
-    step = max(BLOCK // len(seeds), 1)
-    for at in range(0, len(names), step):
-        weights = _weights(seeds[None, :], names[at : at + step, None])
-        best = np.argpartition(weights, len(seeds) - count, axis=1)[:, len(seeds) - count :]
-        found[at : at + step] = np.sort(best, axis=1)
-    return found
-
-
 def turn(own: Sequence[int], rotation: int, count: int = SHARDS) -> list[int]:
     """The shards of a rotation out of all that a node holds: `count` of them, from `rotation *
     count` on; after the last comes the first. No shard is named twice. Raises RecipeError.

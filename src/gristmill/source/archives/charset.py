@@ -142,11 +142,6 @@ def utf8_of(data: bytes, header: str | None = None) -> tuple[bytes, bool]:
     return text.encode("utf-8", "replace"), against
 
 
-def decode(data: bytes, header: str | None = None) -> str:
-    """The text of a page; `header` is the label that came with it."""
-    return read(data, header).text
-
-
 def read(data: bytes, header: str | None = None) -> DecodedPage:
     """Decode a page; `header` is the label that came with it."""
     mark = next((mark for mark in _MARKS if data.startswith(mark[0])), None)
@@ -287,10 +282,6 @@ def _inside(data: bytes) -> Iterator[str]:
             yield found[1].decode("latin-1")
     if found := _XML.match(head.lstrip()):
         yield found[1].decode("latin-1")
-
-
-def _variants(codec: str) -> tuple[str, ...]:
-    return ("euc_jp", "euc_jis_2004") if codec == "euc_jp" else (codec,)
 
 
 def _strictly(data: bytes, codec: str) -> str | None:

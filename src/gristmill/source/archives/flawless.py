@@ -4,13 +4,15 @@ columns are made of these places, without an object for each record.
 What it adds is what warc.py would add for each record.
 """
 
+from collections.abc import Callable, Iterator
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.kernels.reading import warc_records as framing
 from gristmill.kernels.reading.spans import gather
-from gristmill.source.archives import http, warc, warc_rows
+from gristmill.source.archives import http, warc_rows
 from gristmill.source.archives.record_window import Window
 from gristmill.source.rows import Fields, RowCollector
 from gristmill.tables.columns import strings_of
@@ -30,7 +32,14 @@ _COLUMNS = {
 class FlawlessRecords:
     """Adds the rows of records without flaw."""
 
-    def __init__(self, rows: RowCollector, fields: Fields) -> None:
+    def __init__(
+        self,
+        rows: RowCollector,
+        fields: Fields,
+        heads_within: Callable[[bytes, int, int], Iterator[int]],
+    ) -> None:
+        """Add to `rows`; `heads_within` gives the places of heads within a block (warc.py)."""
+        self._heads_within = heads_within
         self._rows = rows
         self._fields = fields
         self._records = np.empty((MOST_RECORDS, framing.COLUMNS), np.int64)
@@ -72,7 +81,7 @@ class FlawlessRecords:
         """The number of records before the first with a head in its block; where that begins."""
         for number, record in enumerate(records.tolist()):
             block = record[framing.BLOCK], record[framing.BLOCK + 1]
-            if next(warc.heads_within(data, *block), None) is not None:
+            if next(self._heads_within(data, *block), None) is not None:
                 return number, record[framing.BEGIN]
         return len(records), stop
 

@@ -197,7 +197,7 @@ def read(
     """
     from gristmill.source.archives.flawless import FlawlessRecords
 
-    flawless = FlawlessRecords(rows, fields)
+    flawless = FlawlessRecords(rows, fields, heads_within)
 
     def read_records(window: Window) -> bool:
         return flawless.read(window) or _read_record(window, rows, fields)

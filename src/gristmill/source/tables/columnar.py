@@ -16,9 +16,8 @@ import pyarrow.parquet as pq
 
 from gristmill.errors import SourceError
 from gristmill.source.ill_formed import in_words
-from gristmill.source.rows import BATCH_BYTES, Fields, RowCollector
+from gristmill.source.rows import BATCH_BYTES, Fields, RowCollector, to_extra
 from gristmill.source.tables import parquet_pages
-from gristmill.source.tables.jsonl import to_extra
 from gristmill.store.codecs import BOMB_BYTES, BOMB_RATIO
 from gristmill.tables.columns import utf8_buffers
 

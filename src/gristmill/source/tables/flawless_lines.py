@@ -6,18 +6,20 @@ What it adds is what jsonl.py would add for each line.
 
 import itertools
 import json
+from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from gristmill.kernels.reading.json_lines import OTHERS, SLACK, TEXT, URL, JsonColumns, read
-from gristmill.source.rows import Fields, RowCollector
-from gristmill.source.tables.jsonl import decode_object, to_extra
+from gristmill.source.rows import Fields, RowCollector, to_extra
 from gristmill.tables.columns import strings_of
 
 MOST_LINES = 1 << 12  # read at a time
 MOST_WAIT = 64  # lines that are read one by one after one that was not read
 
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 _FAILURES = (ValueError, TypeError, RecursionError)  # msgspec's errors and Unicode's among them
 
 
@@ -80,7 +82,7 @@ def _extras(columns: JsonColumns, count: int) -> list[str | None]:
     extras: list[str | None] = []
     try:
         for start, stop in itertools.pairwise(ends):
-            extras.append(to_extra(decode_object(others[start:stop])) if stop > start else None)
+            extras.append(to_extra(_decode(others[start:stop])) if stop > start else None)
     except _FAILURES:
         pass
     return extras

@@ -14,16 +14,15 @@ import pyarrow as pa
 from gristmill.errors import NO_JSON, SourceError
 from gristmill.source.ill_formed import MARKED, finite, marks
 from gristmill.source.magic_numbers import ill_formed, is_binary
-from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.rows import Fields, RowCollector, to_extra
 from gristmill.store.codecs import Damage
 from gristmill.tables.columns import well_formed
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some tools write it before the first line of a file
 MOST_VALUES = 4_000_000  # of a long line with unusual JSON: each takes up to 64 bytes
 
-decode_object = msgspec.json.Decoder(dict[str, Any]).decode
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_encode = msgspec.json.Encoder().encode
 
 
 def read(
@@ -157,7 +156,7 @@ def _take(record: dict[str, Any], name: str) -> Any:
 def parse(line: bytes) -> dict[str, Any] | str:
     """A line as a JSON object, or the reason why it is none: not_json, too_deep."""
     try:
-        return decode_object(line)
+        return _decode(line)
     except NO_JSON:
         pass
     # Python's own reader accepts ill-formed UTF-8, lone surrogates, NaN and 1e999. The last two are
@@ -169,29 +168,6 @@ def parse(line: bytes) -> dict[str, Any] | str:
     except ValueError:
         return "not_json"
     return record if isinstance(record, dict) else "not_json"
-
-
-def to_extra(record: dict[str, Any]) -> str | None:
-    """The other fields as one JSON string; None: there are none."""
-    if not record:
-        return None
-    try:
-        return _encode(record).decode()
-    except (UnicodeEncodeError, TypeError, ValueError):
-        return _encode(_plain(record)).decode()
-
-
-def _plain(value: Any) -> Any:
-    """A value that JSON can represent: surrogates are replaced, other types become strings."""
-    if isinstance(value, str):
-        return well_formed(value)
-    if isinstance(value, dict):
-        return {well_formed(str(key)): _plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    return well_formed(str(value))
 
 
 def read_text(

@@ -2,7 +2,7 @@
 how many shards a node sees with and without the detection of plateaus.
 
 Everything follows from names and seeds, so that a simulation gives the same numbers each time.
-`benchmarks/nodes.py` writes docs/nodes.md's tables and plot from them.
+`nodes.py` writes docs/nodes.md's tables and plot from them.
 """
 
 import math
@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.network.node.assignment import SHARDS, holders_of, primary_shard
+from gristmill.network.node.assignment import (
+    BLOCK,
+    SHARDS,
+    _node_seeds,
+    _seeds,
+    _weights,
+    primary_shard,
+)
 from gristmill.network.node.rotation import PlateauRule
 
 
@@ -225,3 +232,18 @@ def plateau_lines() -> list[str]:
 
 def _shown(spread: Spread) -> str:
     return f"{spread.least:,} to {spread.most:,}, mean {spread.mean:,.1f}"
+
+
+def holders_of(shards: Sequence[str], nodes: Sequence[str], holders: int) -> np.ndarray:
+    """The holders of every shard by rendezvous hashing, as places in `nodes`, sorted:
+    (shards, min(holders, nodes)) int64. Raises RecipeError.
+    """
+    seeds, names = _node_seeds(nodes, holders), _seeds(shards)
+    count = min(holders, len(seeds))
+    found = np.empty((len(names), count), np.int64)
+    step = max(BLOCK // len(seeds), 1)
+    for at in range(0, len(names), step):
+        weights = _weights(seeds[None, :], names[at : at + step, None])
+        best = np.argpartition(weights, len(seeds) - count, axis=1)[:, len(seeds) - count :]
+        found[at : at + step] = np.sort(best, axis=1)
+    return found
