@@ -98,7 +98,7 @@ def _imported_modules(path: Path, *, for_types: bool = True) -> set[str]:
     hidden = {
         id(inner)
         for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not for_types
+        if not for_types and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
     }
     found = set()
