@@ -47,26 +47,12 @@ Spans = list[list[tuple[str, int, int]]]
 
 def ours(texts: list[str], **table: Any) -> Spans:
     """Spans by the step, in code points."""
-    import pyarrow as pa
-
     from gristmill.filters.api.step import Input
     from gristmill.filters.pii.private import SUFFIXES, Private
-    from gristmill.kernels.pii.redact import KINDS as NAMES
-    from gristmill.tables.columns import utf8_buffers
 
     place = str(Path(find_spec("tldextract").submodule_search_locations[0]) / ".tld_set_snapshot")
-    offsets, data = utf8_buffers(pa.array(texts, pa.string()))
-    spans = Private(**table)._finder({SUFFIXES: Input("", place, "")})(offsets, data)
-    raw, out = data.tobytes(), []
-    for row in range(len(texts)):
-        base, found = int(offsets[row]), []
-        for j in range(spans.offsets[row], spans.offsets[row + 1]):
-            start, stop = (
-                len(raw[base : int(at[j])].decode()) for at in (spans.starts, spans.stops)
-            )
-            found.append((NAMES[spans.kinds[j]], start, stop))
-        out.append(found)
-    return out
+    find, _ = Private(**table)._finder({SUFFIXES: Input("", place, "")})
+    return [[tuple(span) for span in find(text)] for text in texts]
 
 
 def presidio(texts: list[str]) -> Spans:

@@ -27,7 +27,7 @@ def named(tables: str) -> set[str]:
         ('[tokens]\ntokenizer = "cl100k_base"\n', {"pieces.blocks_cl100k"}),
         ("[deduplicate]\nlines = { most = 3 }\n", {"text.lines"}),
         ("[deduplicate]\nsubstrings = {}\n", {"substrings.cut"}),
-        ('[[step]]\nuse = "private"\n', {"pii.redact"}),
+        ('[[step]]\nuse = "private"\n', set()),
         ('[[step]]\nuse = "extract"\nformat = "markdown"\n', {"html.tokens", "html.written"}),
     ],
 )

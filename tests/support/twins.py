@@ -33,7 +33,7 @@ LINEAR, PERPLEXITY = (
     "kernels/models/test_linear_classifier.py",
     "kernels/models/test_ngram_model.py",
 )
-REDACT, LINES = "kernels/pii/test_redact.py", "kernels/text/test_lines.py"
+LINES = "kernels/text/test_lines.py"
 PIECES = "kernels/pieces/test_patterns.py"
 CHOOSE, CUT = "kernels/packing/test_choose.py", "kernels/packing/test_lengths.py"
 ROW_DOCUMENTS = "kernels/packing/test_row_documents.py"
@@ -233,11 +233,6 @@ TWINS = {
     "models.page_types.shares": Pair(
         "kernels/models/test_page_types.py::test_shares_are_the_softmax_of_the_trees", "softmax_of"
     ),
-    "pii.context_words.word_hashes": Pair("kernels/hashing/test_primitives.py::test_fnv_1a", "fnv"),
-    "pii.phones.candidates": Pair(f"{REDACT}::check", "candidates"),
-    "pii.redact.find": Pair(f"{REDACT}::check", "find"),
-    "pii.redact.find_as_datatrove": Pair(f"{REDACT}::check", "find_as_datatrove"),
-    "pii.rewrite.rewrite": Pair(f"{REDACT}::check", "rewrite"),
     "reading.file_pieces.read_pieces": Pair(
         "kernels/reading/test_file_pieces.py::test_fuzz_read_pieces", "naive.read_pieces"
     ),

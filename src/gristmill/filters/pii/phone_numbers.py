@@ -1,4 +1,4 @@
-"""Phone numbers among candidates (kernels/pii/phones.py): what `phonenumbers` says is one.
+"""Phone numbers among candidates (phones.py): what `phonenumbers` says is one.
 
 A candidate is tried whole, then without its last group, and so on, at places where nothing goes on;
 the first that is a number is taken, and what overlaps it is not. With a `+` it is one if it is
@@ -8,7 +8,7 @@ stand in groups as dates, years, addresses and columns do not. What is only vali
 national prefix where the region writes one, and groups as the region writes them: no group is cut
 (`360-90-90-140` is no American number), as libphonenumber's strict grouping has it. Elsewhere than
 in North America people group as they like, with one sign between all groups. Two say more than
-groups do: a word for phones before (`Tel.: 4505986`, kernels/pii/phones.py), and `00` or `011`,
+groups do: a word for phones before (`Tel.: 4505986`, phones.py), and `00` or `011`,
 a valid country's code and number behind it. What follows a digit that belongs to no number found is
 one only if its groups say so, and not behind a `/`: the rest are terms, dates and rows of numbers.
 
@@ -16,34 +16,32 @@ An extension (`ext. 12`), and other last digits (`/ 0959`), belong to the number
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-import numpy as np
+from gristmill.filters.pii import phones
+from gristmill.filters.pii.alone import HIDDEN, HYPHENS, WIDE_DIGITS
 
 REMEMBERED = 1 << 14  # numbers: pages of one site repeat theirs
-_GROUP = re.compile(rb"[0-9]+(?:[xX][0-9]+)?")
+_GROUP = re.compile("[0-9]+(?:[xX][0-9]+)?")
 # A word may follow, `-Fax`, and an IBAN not; nor what multiplies, nor the rest of a version,
-# `+20151223~rc`.
+# `+20151223~rc`; nor a digit in full width, a dash and a digit, or what is not seen, and what goes
+# on.
 _JOINED = re.compile(
-    rb"[0-9A-Za-z_]|[-.](?:[0-9]|[A-Za-z]{2}[0-9]|git)|[*^+~][A-Za-z(]|[ ][*^][ ]?[A-Za-z(]"
-    rb"|(?=[\xC2\xE2\xEF])(?:"
-    rb"\xEF\xBC[\x90-\x99]"  # a digit in full width
-    # a dash and a digit; what is not seen, and what goes on
-    rb"|(?:\xE2\x80[\x90-\x93]|\xE2\x88\x92|\xEF\xBC\x8D)[0-9]"
-    rb"|(?:\xC2\xAD|\xE2\x80[\x8B-\x8D]|\xE2\x81\xA0|\xEF\xBB\xBF)[0-9A-Za-z])"
+    r"[0-9A-Za-z_]|[-.](?:[0-9]|[A-Za-z]{2}[0-9]|git)|[*^+~][A-Za-z(]|[ ][*^][ ]?[A-Za-z(]"
+    rf"|[{WIDE_DIGITS}]|[{HYPHENS}\u2012\u2013\u2212][0-9]|[{HIDDEN}][0-9A-Za-z]"
 )
-_WORD = re.compile(rb"(?<=[0-9])[A-Z][a-z]{2}")  # glued to a number, as in texts of pages
+_WORD = re.compile(r"(?<=[0-9])[A-Z][a-z]{2}")  # glued to a number, as in texts of pages
 # Other last digits, and an extension: nothing goes on behind them.
 _TAIL = re.compile(
-    rb"""
+    r"""
     (?: (?: [ ]?/[ ]?[0-9]{1,4} )+ (?! [0-9A-Za-z_] | [ ]?[-./:][ ]?[0-9] | [ ][0-9] ) )?
     (?: [,;]?[ ]? (?: ext (?:ension|n)? | x | \# | durchwahl | poste | ramal | anexo | interno )
         [.:=]{0,2}[ ]?[0-9]{1,7} (?:/[0-9]{1,7})* (?! [0-9A-Za-z_] | [-.:/][0-9] ) )?
     """,
-    re.IGNORECASE | re.VERBOSE,
+    re.ASCII | re.IGNORECASE | re.VERBOSE,
 )
-_LONGEST_TAIL = 64  # bytes
+_LONGEST_TAIL = 64  # characters
 # As libphonenumber's patterns and those here have them.
 _PLAIN = {
     **dict.fromkeys([0xA0, *range(0x2000, 0x200B), 0x202F, 0x205F], " "),
@@ -52,14 +50,14 @@ _PLAIN = {
     **dict.fromkeys([0xAD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF]),
 }
 _ROW = re.compile(r"[0-9.]+(?: -?[0-9.]+)*(?:-[0-9]{1,3})?")  # of numbers
-_LAST_DIGITS = re.compile(rb"/[0-9]{1,2}(?![0-9]|/[0-9])")
+_LAST_DIGITS = re.compile(r"/[0-9]{1,2}(?![0-9]|/[0-9])")
 _RUN = re.compile(r"[0-9]+(?:x[0-9]+)?")
 _CODE = re.compile(r"\+[ (]?([0-9]{1,3})")
 _ABROAD = re.compile(r"\(?0(?:0|11)[ .-]?(?=[1-9(])")  # in place of a `+`
 _SIGNS = re.compile(r"(?<=[0-9])[^0-9x]+(?=[0-9])")  # between groups
 NORTH_AMERICA = 1  # the country's code
 FEWEST = 7  # digits
-SLASH = 0x2F
+FOLLOWS = 4  # characters behind a candidate that decide whether it goes on
 # What is no number without a `+`, and then with one.
 _OTHER = re.compile(
     r"""
@@ -167,56 +165,41 @@ def judge(
     return valid
 
 
-def pick(
-    data: np.ndarray,
-    firsts: np.ndarray,
-    lasts: np.ndarray,
-    limits: np.ndarray,
-    operands: np.ndarray,
-    called: np.ndarray,
-    valid: Callable[[str], bool],
-    valid_if_called: Callable[[str], bool],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Of candidates in data (bytes,) uint8 (kernels.pii.phones.candidates) those that are numbers:
-    starts and stops (numbers,) int32.
+def find(
+    gap: str, asked: int, valid: Callable[[str], bool], valid_if_called: Callable[[str], bool]
+) -> Iterator[tuple[int, int]]:
+    """Yield where a number starts and stops in what no other find covers, by `judge` without a word
+    before and with one; `asked` as for `phones.candidates`.
     """
-    starts: list[int] = []
-    stops: list[int] = []
     end = skip = 0
-    view = data.data
-    columns = [column.tolist() for column in (firsts, lasts, limits, operands, called)]
-    for first, last, limit, operand, is_called in zip(*columns, strict=True):
-        if first < skip:
+    for start, stop, operand, called in phones.candidates(gap, asked):
+        if start < skip:
             continue
         counted = operand > 0 and operand != end  # behind a digit of something else
-        text = view[first : min(last + 4, limit)].tobytes()  # and what follows
-        if counted and (text[:1] == b"+" or view[first - 1] == SLASH):
+        if counted and (gap[start] == "+" or gap[start - 1] == "/"):
             continue
-        size, skipped = _longest(text, last - first, valid_if_called if is_called else valid)
+        text = gap[start : stop + FOLLOWS]
+        size, skipped = _longest(text, stop - start, valid_if_called if called else valid)
         if skipped:
-            skip = first + skipped
+            skip = start + skipped
         if size and not (counted and _ROW.fullmatch(_plain(text[:size]))):
-            end = first + size
-            tail = _TAIL.match(view[end : min(end + _LONGEST_TAIL, limit)].tobytes())
-            end += len(tail[0]) if tail else 0
-            starts.append(first)
-            stops.append(end)
+            end = start + size
+            end += _TAIL.match(gap[end : end + _LONGEST_TAIL]).end()  # type: ignore[union-attr]
+            yield start, end
             skip = end
-    return np.array(starts, np.int32), np.array(stops, np.int32)
 
 
-def _plain(text: bytes) -> str:
+def _plain(text: str) -> str:
     """A candidate with the separators of ASCII."""
-    decoded = text.decode()
-    return decoded if decoded.isascii() else decoded.translate(_PLAIN)
+    return text if text.isascii() else text.translate(_PLAIN)
 
 
-def _longest(text: bytes, size: int, valid: Callable[[str], bool]) -> tuple[int, int]:
-    """The bytes of the number at the start of a candidate of this many bytes, 0: there is none;
-    and of a number there that is none since it goes on.
+def _longest(text: str, size: int, valid: Callable[[str], bool]) -> tuple[int, int]:
+    """How long the number is at the start of a candidate of this size, 0: there is none; and how
+    long one is that is none since it goes on.
     """
     ends, joined, digits = [], [], 0
-    slashed = b"/" in text
+    slashed = "/" in text
     for group in _GROUP.finditer(text, 0, size):
         first, end = group.span()
         digits += end - first
@@ -226,26 +209,24 @@ def _longest(text: bytes, size: int, valid: Callable[[str], bool]) -> tuple[int,
                 joined.append(end)
             else:
                 ends.append(end)
-    plus = text[:1] == b"+"
+    plus = text[0] == "+"
     if not ends and not plus:
         return 0, 0
-    plain = text[:size].decode()
-    is_plain = plain.isascii()
     least = 0
     for end in reversed(ends):
-        if valid(plain[:end] if is_plain else _plain(text[:end])):
+        if valid(_plain(text[:end])):
             least = end
             break
     if least or plus:
         for end in reversed(joined):
-            if end > least and valid(plain[:end] if is_plain else _plain(text[:end])):
+            if end > least and valid(_plain(text[:end])):
                 return 0, end
     return least, 0
 
 
-def _is_path(text: bytes, end: int) -> bool:
+def _is_path(text: str, end: int) -> bool:
     """Whether digits with a `/` between go on behind `end`."""
-    if text[end : end + 1] != b"/" or not text[end + 1 : end + 2].isdigit():
+    if text[end : end + 1] != "/" or not "0" <= text[end + 1 : end + 2] <= "9":
         return False
-    slashes = text.count(b"/", 0, end)
+    slashes = text.count("/", 0, end)
     return slashes > 1 or (slashes == 1 and not _LAST_DIGITS.match(text, end))

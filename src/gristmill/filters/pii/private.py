@@ -11,7 +11,7 @@ its place. No document is dropped.
     phone   phone numbers, checked by `phonenumbers`: with a `+`, or as they are dialled in one of
             `regions`
 
-kernels/pii/email_addresses.py, internet.py, cards.py, numbers.py and phones.py have the rules
+email_addresses.py, ip_addresses.py, cards.py, ibans.py and phones.py have the rules
 (`rules = "gristmill"`). `addresses = "all"` takes whatever has the form of an address (example.com,
 192.168.1.1, a version of four numbers); `phone_check = "possible"` whatever has as many digits as
 numbers have in one of `regions`, in one run too. `rules = "datatrove"` finds what datatrove
@@ -33,9 +33,11 @@ datatrove's, an address joined to a letter beyond ASCII may be found only once.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import cycle
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -48,12 +50,13 @@ from gristmill.filters.api.step import Decision, Inputs, Measured, Step, keep_al
 from gristmill.filters.lists.domains import Suffixes
 from gristmill.filters.pii import names as people
 from gristmill.filters.pii import phone_numbers
-from gristmill.tables.columns import strings_of, utf8_buffers
+from gristmill.filters.pii.alone import Finder, PiiSpan
 
 SUFFIXES = "package:tldextract/.tld_set_snapshot"
 PHONES = "version:phonenumbers"
 # passes over a text in which something was found, at most: hostile text may show one find a pass
 ROUNDS = 8
+MOST_BYTES = 1 << 31  # of the texts of a batch
 THEIRS = ("email", "ip")  # the kinds that datatrove knows
 # The addresses that PIIFormatter puts (datatrove 0.10.1): examples of RFC 2606, and addresses that
 # answered no ping.
@@ -68,7 +71,7 @@ LISTS = {
         "18.104.22.168",
     ),
 }
-# Nothing is read over these signs (kernels/pii/ip_addresses.py), and nothing that is found has one.
+# Nothing is read over these signs (ip_addresses.py), and nothing that is found has one.
 _BRACKETED = re.compile(r"[<\[{|]{1,4}[A-Za-z _-]{1,64}[>\]}|]{1,4}")
 
 Kind = Literal["email", "phone", "ssn", "ip", "card", "iban"]
@@ -163,113 +166,99 @@ class Private(Step, frozen=True, kw_only=True):
         return named
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
-        find = self._finder(inputs)
+        find, shape = self._finder(inputs)
         find_names = (
             None if self.names is None else people.load(inputs[self.names.model], self.names.labels)
         )
-        return lambda batch: self._measure(find, find_names, batch["text"])
+        return lambda batch: self._measure(find, shape, find_names, batch["text"])
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         return keep_all(len(next(iter(measures.values()))))
 
-    def _finder(self, inputs: Inputs) -> Callable[[np.ndarray, np.ndarray], Any]:
-        """What finds the spans (kernels.pii.redact.Spans) in n texts, offsets and data."""
-        from gristmill.kernels.pii import redact
+    def _finder(self, inputs: Inputs) -> tuple[Finder, str]:
+        """What finds spans in a text, and a pattern for RE2: what has no match has no span."""
+        from gristmill.filters.pii import as_datatrove, spans
 
         kinds = frozenset(self.kinds)
         if self.rules == "datatrove":
-            return lambda offsets, data: redact.find_as_datatrove(offsets, data, kinds)
-        domains = _domains(inputs) if "email" in kinds else np.empty(0, np.uint64)
+            return lambda text: as_datatrove.find(text, kinds), as_datatrove.shape(kinds)
+        possible = self.phone_check == "possible"
+        asked = bool(self.regions) + possible
         try:
-            possible = self.phone_check == "possible"
-            valid = [
+            valid = tuple(
                 phone_numbers.judge(self.regions, possible=possible, called=called)
                 for called in (False, True)
                 if "phone" in kinds
-            ]
+            )
         except ValueError as error:
             raise RecipeError(f"private.regions: {error}") from error
-
-        def find(offsets: np.ndarray, data: np.ndarray) -> Any:
-            spans = redact.find(
-                offsets, data, kinds - {"phone"}, domains, every=self.addresses == "all"
-            )
-            if not valid:
-                return spans
-            return _with_phones(offsets, data, spans, valid, bool(self.regions) + possible)
-
-        return find
+        find = spans.finder(
+            kinds,
+            _domains(inputs) if "email" in kinds else frozenset(),
+            every=self.addresses == "all",
+            asked=asked,
+            valid=valid,
+        )
+        return find, spans.shape(kinds, asked)
 
     def _measure(
-        self, find: Callable[..., Any], find_names: people.Find | None, texts: pa.Array
+        self, find: Finder, shape: str, find_names: people.Find | None, texts: pa.Array
     ) -> Measured:
-        texts, counts, changed = self._redact(find, texts)
-        # Of two finds that touch the first pass may take one, and show the other. Addresses of
-        # datatrove's would be found again.
-        again = self.rules == "gristmill" and self.placeholder != "datatrove"
-        for _ in range(ROUNDS if again else 0):
-            left, more, found = self._redact(find, texts.filter(pa.array(changed)))
-            if not found.any():
-                break
-            texts = pc.replace_with_mask(texts, pa.array(changed), left)
-            for kind, count in more.items():
-                counts[kind][changed] += count
-            changed[np.flatnonzero(changed)[~found]] = False
+        counts = {f"{kind}s": np.zeros(len(texts), np.int64) for kind in self.kinds}
+        changed, others = np.zeros(len(texts), bool), []
+        for row in np.flatnonzero(pc.match_substring_regex(texts, shape)).tolist():
+            text, numbers = self._redact(find, texts[row].as_py())
+            if numbers:
+                changed[row] = True
+                others.append(text)
+            for kind, number in numbers.items():
+                counts[f"{kind}s"][row] = number
+        texts = _replace(texts, pa.array(changed), others)
         if find_names is not None:
             word = self.placeholders.get(
                 "name", "<NAME>" if self.placeholder in ("typed", "datatrove") else self.placeholder
             )
             texts, counts["names"] = _without_names(texts, find_names, word)
-        return Measured(
-            {name: pa.array(count.astype(np.int64)) for name, count in counts.items()}, text=texts
-        )
+        return Measured({name: pa.array(count) for name, count in counts.items()}, text=texts)
 
-    def _redact(
-        self, find: Callable[..., Any], texts: pa.Array
-    ) -> tuple[pa.Array, dict[str, np.ndarray], np.ndarray]:
-        """N texts without what is found in them, how much of each kind, (n,), and in which there
-        was anything, (n,) bool.
-        """
-        from gristmill.kernels.pii import redact
-        from gristmill.kernels.pii.rewrite import rewrite
+    def _redact(self, find: Finder, text: str) -> tuple[str, Counter[str]]:
+        """Return a text without what is found in it, and how much of each kind that was."""
+        counts: Counter[str] = Counter()
+        # Of two finds that touch the first pass may take one, and show the other. Addresses of
+        # datatrove's would be found again.
+        again = self.rules == "gristmill" and self.placeholder != "datatrove"
+        for _ in range(1 + ROUNDS if again else 1):
+            spans = find(text)
+            if not spans:
+                break
+            counts.update(span.kind for span in spans)
+            text = _with_words(text, spans, self._words(spans))
+        return text, counts
 
-        offsets, data = utf8_buffers(texts)
-        spans = find(offsets, data)
-        rows = np.repeat(np.arange(len(texts)), np.diff(spans.offsets))
-        counts = {
-            f"{kind}s": np.bincount(
-                rows[spans.kinds == redact.KINDS.index(kind)], minlength=len(texts)
-            )
-            for kind in self.kinds
-        }
-        if len(rows):
-            chosen, words = self._words(rows, spans)
-            try:
-                texts = strings_of(*rewrite(offsets, data, spans, chosen, words))
-            except OverflowError as error:
-                raise RecipeError(f"private.placeholder: {error}: take a shorter one") from error
-        return texts, counts, np.diff(spans.offsets) > 0
-
-    def _words(self, rows: np.ndarray, spans: Any) -> tuple[np.ndarray, list[bytes]]:
-        """Of each span the place of what is put for it, and all that is put.
-
-        `rows`: each span's document.
-        """
-        from gristmill.kernels.pii import redact
-
+    def _words(self, spans: list[PiiSpan]) -> Iterator[str]:
+        """Yield what is put for each span of a document."""
         typed = self.placeholder in ("typed", "datatrove")
-        words = [f"<{kind.upper()}>" if typed else self.placeholder for kind in redact.KINDS]
-        for replaced, word in self.placeholders.items():
-            words[redact.KINDS.index(replaced)] = word
-        own: set[str] = {*self.placeholders}
-        chosen = spans.kinds.astype(np.int32)
-        for kind, listed in LISTS.items() if self.placeholder == "datatrove" else ():
-            if kind not in own:
-                ours = np.flatnonzero(spans.kinds == redact.KINDS.index(kind))
-                first = np.searchsorted(rows[ours], rows[ours])  # the document's first of this kind
-                chosen[ours] = len(words) + (np.arange(len(ours)) - first) % len(listed)
-                words += listed
-        return chosen, [word.encode() for word in words]
+        turns = (
+            {kind: cycle(words) for kind, words in LISTS.items()}
+            if self.placeholder == "datatrove"
+            else {}
+        )
+        for kind, _, _ in spans:
+            if kind in self.placeholders:
+                yield self.placeholders[kind]
+            elif kind in turns:
+                yield next(turns[kind])
+            else:
+                yield f"<{kind.upper()}>" if typed else self.placeholder
+
+
+def _with_words(text: str, spans: list[PiiSpan], words: Iterator[str]) -> str:
+    """Return a text with a word in place of each span."""
+    parts, at = [], 0
+    for (_, start, stop), word in zip(spans, words, strict=True):
+        parts += [text[at:start], word]
+        at = stop
+    return "".join([*parts, text[at:]])
 
 
 def _check_word(name: str, word: str, others: str = "") -> None:
@@ -281,42 +270,31 @@ def _check_word(name: str, word: str, others: str = "") -> None:
         )
 
 
-def _domains(inputs: Inputs) -> np.ndarray:
-    """The top-level domains, hashed."""
-    from gristmill.kernels.pii import context_words
-
+def _domains(inputs: Inputs) -> frozenset[bytes]:
+    """The top-level domains."""
     names = Suffixes(
         Path(inputs[SUFFIXES].path).read_bytes().decode("utf-8", "replace")
     ).top_level()
     if not names:
         raise RecipeError(f"private.suffixes: {inputs[SUFFIXES].name}: is no public suffix list")
-    return context_words.word_hashes(names)
+    return frozenset(names)
 
 
-def _with_phones(
-    offsets: np.ndarray,
-    data: np.ndarray,
-    spans: Any,
-    valid: list[Callable[[str], bool]],
-    asked: int,
-) -> Any:
-    """The spans, and phone numbers between them; `valid`: phone_numbers.judge, without a word
-    before and with one.
+def _replace(texts: pa.Array, rows: pa.Array, changed: list[str]) -> pa.Array:
+    """Return texts (n,) with others in the rows (n,) bool.
+
+    Raises RecipeError where they are more than 2 GiB together.
     """
-    from gristmill.kernels.pii import phones as kernel
-    from gristmill.kernels.pii import redact
-
-    found = kernel.candidates(offsets, data, spans, asked)
-    starts, stops = phone_numbers.pick(data, *found[1:], *valid)
-    if not len(starts):
-        return spans
-    order = np.argsort(np.concatenate([spans.starts, starts]))
-    kinds = np.concatenate(
-        [spans.kinds, np.full(len(starts), redact.KINDS.index("phone"), np.int8)]
-    )[order]
-    starts = np.concatenate([spans.starts, starts])[order]
-    stops = np.concatenate([spans.stops, stops])[order]
-    return redact.PiiSpans(np.searchsorted(starts, offsets).astype(np.int64), kinds, starts, stops)
+    others = pa.array(changed, pa.string())
+    size = sum(
+        pc.sum(pc.binary_length(part)).as_py() or 0
+        for part in (texts.filter(pc.invert(rows)), others)
+    )
+    if size >= MOST_BYTES:
+        raise RecipeError(
+            "private.placeholder: the texts of a batch grow beyond 2 GiB: take a shorter one"
+        )
+    return pc.replace_with_mask(texts, rows, others)
 
 
 def _without_names(texts: pa.Array, find: people.Find, word: str) -> tuple[pa.Array, np.ndarray]:

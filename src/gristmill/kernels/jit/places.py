@@ -39,7 +39,6 @@ TOGETHER = (
     ("decontaminate",),
     ("html", "models.page_forest", "models.page_types"),
     ("loading", "packing"),
-    ("pii",),
     ("substrings",),
 )
 

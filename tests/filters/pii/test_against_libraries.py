@@ -1,4 +1,4 @@
-"""Checksums and syntax as the kernels decide them, beside python-stdnum and ipaddress: every
+"""Checksums and syntax as the step decides them, beside python-stdnum and ipaddress: every
 candidate of the real texts, and 10,000 generated ones of each kind, 200,000 under `make soak`
 (docs/adr/0016).
 """
@@ -10,24 +10,21 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
-from gristmill.kernels.pii import context_words, redact
-from gristmill.kernels.pii.numbers import IBANS
+from gristmill.filters.pii import spans
+from gristmill.filters.pii.alone import PiiSpan
+from gristmill.filters.pii.ibans import IBANS
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
-from gristmill.tables.columns import utf8_buffers
 
 iban = pytest.importorskip("stdnum.iban")
 luhn = pytest.importorskip("stdnum.luhn")
 
 GENERATED = 10_000  # times the size of a soak
-DOMAINS = context_words.word_hashes([b"com"])
 SHAPES = {
     "ipv4": re.compile(r"(?<![\w.])\d{1,4}(?:\.\d{1,4}){3}(?!\w)"),
-    # No public address starts with another digit, and the kernel looks at no other.
+    # No public address starts with another digit, and the step looks at no other.
     "ipv6": re.compile(r"(?<![\w:.])[23][0-9A-Fa-f]{3}:[0-9A-Fa-f:.]*:[0-9A-Fa-f.:]*"),
     "card": re.compile(r"(?<!\w)(?:\d{12,19}|\d{4}[ -]\d{4,6}[ -]\d{4,5}(?:[ -]\d{1,4})?)(?!\w)"),
     "iban": re.compile(
@@ -38,18 +35,9 @@ SHAPES = {
 
 
 def accepted(candidates: list[str], kind: str, *, every: bool = False) -> list[bool]:
-    """Whether the kernel takes the whole of each text for one of a kind."""
-    column = pa.array(candidates, pa.string())
-    offsets, data = utf8_buffers(column)
-    found = redact.find(offsets, data, frozenset({kind}), DOMAINS, every=every)
-    whole = np.zeros(len(candidates), bool)
-    for place in range(len(candidates)):
-        first, last = found.offsets[place], found.offsets[place + 1]
-        whole[place] = last == first + 1 and (found.starts[first], found.stops[first]) == (
-            offsets[place],
-            offsets[place + 1],
-        )
-    return whole.tolist()
+    """Whether the whole of each text is found as one of a kind."""
+    find = spans.finder(frozenset({kind}), frozenset(), every=every)
+    return [find(text) == [PiiSpan(kind, 0, len(text))] for text in candidates]
 
 
 def valid(check: Callable[[str], object], text: str) -> bool:
@@ -69,7 +57,7 @@ def is_luhn(text: str) -> bool:
 
 
 def same(candidates: Iterable[str], kind: str, check: Callable[[str], object]) -> int:
-    """Assert that kernel and library agree on each candidate; how many are one."""
+    """Assert that step and library agree on each candidate; how many are one."""
     unique = list(dict.fromkeys(candidates))
     ours = accepted(unique, kind, every=True)
     theirs = [valid(check, text) for text in unique]
@@ -99,7 +87,7 @@ def test_every_candidate_of_real_texts(candidates: dict[str, list[str]]) -> None
     assert same(candidates["ipv4"], "ip", ipaddress.IPv4Address) > 500
     assert same(candidates["ipv6"], "ip", ipaddress.IPv6Address) > 3
     assert same(candidates["iban"], "iban", is_iban) > 15
-    # A card has an issuer too, which no checksum knows: the kernel accepts fewer.
+    # A card has an issuer too, which no checksum knows: the step accepts fewer.
     cards = list(dict.fromkeys(candidates["card"]))
     ours = accepted(cards, "card")
     assert sum(ours) > 100
@@ -108,12 +96,8 @@ def test_every_candidate_of_real_texts(candidates: dict[str, list[str]]) -> None
 
 def test_public_addresses_are_global(candidates: dict[str, list[str]]) -> None:
     for kind in ("ipv4", "ipv6"):
-        texts = [f"[{text}]" for text in dict.fromkeys(candidates[kind])]
-        column = pa.array(texts, pa.string())
-        found = redact.find(*utf8_buffers(column), frozenset({"ip"}), DOMAINS)
-        public = [
-            text[1:-1] for text, size in zip(texts, np.diff(found.offsets), strict=True) if size
-        ]
+        find = spans.finder(frozenset({"ip"}), frozenset())
+        public = [text for text in dict.fromkeys(candidates[kind]) if find(f"[{text}]")]
         assert public
         assert all(ipaddress.ip_address(text).is_global for text in public)
 
