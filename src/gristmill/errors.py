@@ -54,9 +54,9 @@ NOT_ABSENT = (None, *SET_ASIDE, *GONE)
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """A text whose control, bidirectional and other invisible characters are escaped: text from
-    outside may try to control a terminal, or to look different from what it is. `lines`: line feeds
-    are kept, for messages of several lines.
+    """Return a text whose control, bidirectional and other invisible characters are escaped: text
+    from outside may try to control a terminal, or to look different from what it is. `lines`: line
+    feeds are kept, for messages of several lines.
     """
     if text.isprintable():
         return text
@@ -72,8 +72,8 @@ class GristmillError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        """The message, safe to print on a terminal: it may contain file names, URLs and the words
-        of a server.
+        """Return the message, safe to print on a terminal: it may contain file names, URLs and the
+        words of a server.
         """
         return printable(super().__str__(), lines=True)
 
@@ -118,13 +118,13 @@ class MachineError(GristmillError):
 
 
 def reason_of(error: BaseException) -> str:
-    """The word of REASONS for an error of a raw shard; `unreadable` if it has none."""
+    """Return the word of REASONS for an error of a raw shard; `unreadable` if it has none."""
     reason = getattr(error, "reason", None)
     return reason if reason in REASONS else "unreadable"
 
 
 def reason_of_file(error: OSError) -> str:
-    """The word of REASONS for a file that cannot be opened or read."""
+    """Return the word of REASONS for a file that cannot be opened or read."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return "not-found"
     return "forbidden" if isinstance(error, PermissionError) else "unreadable"

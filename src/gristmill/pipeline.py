@@ -183,8 +183,8 @@ def dry_run(
     replace: bool = False,
     remove: bool = False,
 ) -> list[fetch.Row]:
-    """What `run` would fetch, and how much; of a corpus and a recipe nothing is changed. Lists are
-    fetched into the cache.
+    """Return what `run` would fetch, and how much; of a corpus and a recipe nothing is changed.
+    Lists are fetched into the cache.
     """
     fetching = asked_of(connections, None, retry, allow_env, allow_hosts)
     loaded = read_recipe(recipe, tokenizer, settings, preset)
@@ -211,7 +211,7 @@ def prepare(
     asked: fetch.Asked | None = None,
     cache_bytes: int | None = None,
 ) -> "Run":
-    """A run of a recipe that nothing was done for yet; its transfer is to be closed."""
+    """Return a run of a recipe that nothing was done for yet; its transfer is to be closed."""
     if limit is not None:
         loaded = loaded._replace(recipe=with_limit(loaded.recipe, limit))
     if not out and (url := store_url(loaded.recipe.output)) is not None:
@@ -348,7 +348,7 @@ class Run(NamedTuple):
         return planned
 
     def fetching(self, planned: Planned, wanted: Collection[int] | None = None) -> fetch.Fetch:
-        """The fetch of what is planned, or of the shards `wanted` of it."""
+        """Return the fetch of what is planned, or of the shards `wanted` of it."""
         return fetch.Fetch(
             planned.plan, planned.sources, self.folder, self.transfer, self.asked, wanted
         )
@@ -382,7 +382,7 @@ class Run(NamedTuple):
         return finished
 
     def _state(self, planned: Plan) -> State:
-        """What is known before the first phase: the raw shards' paths are not yet."""
+        """Return what is known before the first phase: the raw shards' paths are not yet."""
         return State(
             corpus=self.corpus,
             recipe=self.recipe,

@@ -24,8 +24,9 @@ R = TypeVar("R")
 
 
 def one_or_more(*names: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """A decorator: these parameters of a function, which are lists, may be given as one string or
-    path, which would else be taken for a list of its letters. Values of a mapping are lists too.
+    """Return a decorator: these parameters of a function, which are lists, may be given as one
+    string or path, which would else be taken for a list of its letters. Values of a mapping are
+    lists too.
     """
 
     def decorator(function: Callable[P, R]) -> Callable[P, R]:
@@ -57,7 +58,9 @@ def _listed(value: Any) -> Any:
 
 
 def recipe_text(path: Path) -> str:
-    """The text of a recipe's file. Raises RecipeError if it cannot be read or is not text."""
+    """Return the text of a recipe's file. Raises RecipeError if it cannot be read or is not
+    text.
+    """
     if str(path) == "-":
         raise RecipeError(
             "-: a recipe cannot be read from standard input, because its paths are relative to "
@@ -100,12 +103,12 @@ def _decoded(path: Path, data: bytes) -> str:
 
 
 def is_scheme(name: Path | str) -> bool:
-    """Whether a name looks like a URL, whatever its scheme."""
+    """Return whether a name looks like a URL, whatever its scheme."""
     return SCHEME.match(os.fspath(name)) is not None
 
 
 def store_url(name: Path | str | None) -> str | None:
-    """The URL of a corpus in an object store; None: it is another name."""
+    """Return the URL of a corpus in an object store; None: it is another name."""
     found = re.match(r"([a-z0-9]+):/+(.*)", os.fspath(name or ""), re.DOTALL)
     if found is None or found[1] not in STORE_SCHEMES:
         return None
@@ -122,7 +125,9 @@ def refuse_store(name: Path | str) -> None:
 
 
 def local(name: Path | str, what: str) -> Path:
-    """A path to write to. Raises RecipeError for a URL; `what` names the option in the message."""
+    """Return a path to write to. Raises RecipeError for a URL; `what` names the option in the
+    message.
+    """
     if is_scheme(name):
         scheme, _, rest = os.fspath(name).partition("?")[0].partition(":")
         shown = f"{scheme}://{rest.lstrip('/').rpartition('@')[2]}"  # without a user and password
@@ -137,8 +142,8 @@ def local(name: Path | str, what: str) -> Path:
 def output(
     out: Path | str | None, recipes: str | None, folder: Path, none: str = "no output"
 ) -> Path:
-    """The folder of a corpus: `out`, relative to the current folder, or else the recipe's `output`,
-    relative to the recipe's folder.
+    """Return the folder of a corpus: `out`, relative to the current folder, or else the recipe's
+    `output`, relative to the recipe's folder.
 
     Raises RecipeError if there is neither, or it is a URL; `none` begins the first message.
     """
@@ -176,8 +181,8 @@ def set_key(tables: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _numbered(key: str, inside: str, tables: list[Any], word: str, again: str | None) -> int:
-    """The place of a table among several: by its number, by its name, or by its name and a number
-    among those of that name.
+    """Return the place of a table among several: by its number, by its name, or by its name and a
+    number among those of that name.
     """
     if word.isdecimal():
         if int(word) < len(tables):
@@ -211,7 +216,9 @@ def _named(inside: str, tables: list[Any]) -> str:
 
 
 def _name(table: Any) -> str | None:
-    """The name of a source, or of a step's filter; of a custom filter, its function's name."""
+    """Return the name of a source, or of a step's filter; of a custom filter, its function's
+    name.
+    """
     if not isinstance(table, dict):
         return None
     name = table.get("use", table.get("name"))

@@ -73,7 +73,7 @@ def _version(asked: bool) -> None:
 
 
 def _is_extra(error: ImportError) -> bool:
-    """Whether an error says which extra is to be installed."""
+    """Return whether an error says which extra is to be installed."""
     return "gristmill[" in str(error)
 
 

@@ -16,7 +16,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a lin
 
 
 def settings_of(given: list[str] | None) -> dict[str, str]:
-    """The keys and values of all `--set key=value`. Raises RecipeError."""
+    """Return the keys and values of all `--set key=value`. Raises RecipeError."""
     settings = {}
     for setting in given or []:
         key, equals, value = setting.partition("=")
@@ -27,7 +27,7 @@ def settings_of(given: list[str] | None) -> dict[str, str]:
 
 
 def bytes_of(option: str, given: str | None) -> int | None:
-    """A size such as 64MiB, 200GB or 5000, in bytes. Raises RecipeError."""
+    """Return a size such as 64MiB, 200GB or 5000, in bytes. Raises RecipeError."""
     if given is None:
         return None
     found = re.fullmatch(r"(\d+)\s*([kKMGT]?)(i?)B?", given.strip())

@@ -31,7 +31,7 @@ PATTERNS = (
 
 
 def among(words: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Completes these words."""
+    """Complete these words."""
 
     def complete(incomplete: str) -> list[str]:
         return [word for word in words if word.startswith(incomplete)]
@@ -40,8 +40,8 @@ def among(words: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 def corpora(incomplete: str) -> list[str]:
-    """Folders of corpora whose path begins like this. Where there is none, the shell completes
-    files and folders itself.
+    """Return folders of corpora whose path begins like this. Where there is none, the shell
+    completes files and folders itself.
     """
     folder, name = os.path.split(incomplete)
     try:

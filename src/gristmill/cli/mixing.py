@@ -19,7 +19,7 @@ class _MixGroup(TyperGroup):
     """`gristmill mix RECIPE` is `gristmill mix show RECIPE`."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command of the first word; `show` where the word is no command."""
+        """Return the command of the first word; `show` where the word is no command."""
         if args and args[0] not in self.commands:
             args = [SHOW, *args]
         return super().resolve_command(ctx, args)
@@ -144,7 +144,7 @@ def fit(
 
 
 def _numbers(given: list[str] | None) -> dict[str, int] | None:
-    """The values of `--supply`. Raises RecipeError."""
+    """Return the values of `--supply`. Raises RecipeError."""
     if not given:
         return None
     found = {}
@@ -157,7 +157,7 @@ def _numbers(given: list[str] | None) -> dict[str, int] | None:
 
 
 def _weights(given: list[str]) -> dict[str, float]:
-    """The values of `--metric`. Raises RecipeError."""
+    """Return the values of `--metric`. Raises RecipeError."""
     found = {}
     for one in given:
         name, equals, value = one.rpartition("=")

@@ -184,14 +184,16 @@ def pull(
 
 
 def draft_lines_of(result: dict[str, Any]) -> list[str]:
-    """What is said of a draft that waits for signatures."""
+    """Return what is said of a draft that waits for signatures."""
     from gristmill.network.trust.drafts import draft_lines
 
     return draft_lines(result["waiting"]) if result["waiting"] else []
 
 
 def passphrase_of(keys: list[Path] | None, *, confirm: bool = False) -> str | None:
-    """The passphrase of keys: from the environment, else typed; None if there are no keys."""
+    """Return the passphrase of keys: from the environment, else typed; None if there are no
+    keys.
+    """
     from gristmill.network.trust.keys import PASSPHRASE
 
     if not keys:
@@ -203,7 +205,7 @@ def passphrase_of(keys: list[Path] | None, *, confirm: bool = False) -> str | No
 
 
 def roles_given(option: str, given: list[str] | None) -> list[tuple[str, str]]:
-    """(role, value) of ROLE=VALUE options. Raises RecipeError."""
+    """Return (role, value) of ROLE=VALUE options. Raises RecipeError."""
     from gristmill.errors import RecipeError
     from gristmill.network.trust.trust_metadata import ROLES
 
@@ -219,7 +221,7 @@ def roles_given(option: str, given: list[str] | None) -> list[tuple[str, str]]:
 
 
 def numbers_of(option: str, given: list[str] | None) -> dict[str, int]:
-    """Numbers of ROLE=N options. Raises RecipeError."""
+    """Return numbers of ROLE=N options. Raises RecipeError."""
     from gristmill.errors import RecipeError
 
     found = {}
@@ -231,5 +233,5 @@ def numbers_of(option: str, given: list[str] | None) -> dict[str, int]:
 
 
 def days_of(given: list[str] | None) -> dict[str, int]:
-    """What --days says, by role. Raises RecipeError."""
+    """Return what --days says, by role. Raises RecipeError."""
     return numbers_of("--days", given)

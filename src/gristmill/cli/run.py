@@ -220,7 +220,7 @@ def _read(
     *,
     show: bool,
 ) -> "Loaded":
-    """The recipe in a file, or a preset's for files, which is printed if `show` is true.
+    """Return the recipe in a file, or a preset's for files, which is printed if `show` is true.
 
     Raises RecipeError.
     """

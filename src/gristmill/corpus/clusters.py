@@ -49,7 +49,7 @@ def forget_stopped(corpus: Corpus) -> None:
 
 
 def found_in(corpus: Corpus, table: str = TABLE) -> Path:
-    """A table as deduplicate wrote it, that of copies by default. Raises Damaged."""
+    """Return a table as deduplicate wrote it, that of copies by default. Raises Damaged."""
     record = corpus.last("deduplicate", "all")
     if record is None:
         raise Damaged(f"{corpus.work}: the record of deduplicate is not as it was written")
@@ -57,13 +57,13 @@ def found_in(corpus: Corpus, table: str = TABLE) -> Path:
 
 
 def own(copies: Path) -> Iterator[pa.RecordBatch]:
-    """The rows of the table of copies whose keeper is a document of this corpus."""
+    """Yield the rows of the table of copies whose keeper is a document of this corpus."""
     for batch in read_batches(copies):
         yield batch.filter(batch["keeper_corpus"].is_null())
 
 
 def largest(copies: Path, top: int) -> list[Cluster]:
-    """The clusters of most documents, the largest first; of equal ones that of the earlier
+    """Return the clusters of most documents, the largest first; of equal ones that of the earlier
     keeper.
     """
     keepers, documents = np.empty(0, np.int64), np.empty(0, np.int64)
@@ -123,7 +123,7 @@ def _least(rows: pa.Table, most: int) -> pa.Table:
 
 
 def urls_of(verdicts: dict[int, Path], documents: list[int]) -> dict[int, str | None]:
-    """The URLs of some documents, from the verdicts by shard."""
+    """Return the URLs of some documents, from the verdicts by shard."""
     found: dict[int, str | None] = {}
     for shard, own in by_shard(documents).items():
         if shard in verdicts:
@@ -135,7 +135,7 @@ def urls_of(verdicts: dict[int, Path], documents: list[int]) -> dict[int, str | 
 
 
 def by_shard(documents: Iterable[int]) -> dict[int, np.ndarray]:
-    """Documents by their raw shard, sorted."""
+    """Return documents by their raw shard, sorted."""
     numbers = np.unique(np.array(list(documents), np.int64))
     shards = numbers >> schema.ROW_BITS
     return {shard: numbers[shards == shard] for shard in np.unique(shards).tolist()}

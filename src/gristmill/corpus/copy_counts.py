@@ -61,7 +61,7 @@ class Copies:
         self._keepers, self._copies = rows[:, 0], rows[:, 1]
 
     def of(self, documents: pa.Array) -> pa.Array:
-        """How many copies of each of n documents were dropped: (n,) int64."""
+        """Return how many copies of each of n documents were dropped: (n,) int64."""
         numbers = documents.to_numpy()
         if not len(self._keepers):
             return pa.array(np.zeros(len(numbers), np.int64))
@@ -76,5 +76,5 @@ class Copies:
 
 
 def _rows(keepers: pa.ChunkedArray, copies: pa.ChunkedArray) -> np.ndarray:
-    """(n, 2) little-endian int64: keepers, which are sorted, and copies."""
+    """Return (n, 2) little-endian int64: keepers, which are sorted, and copies."""
     return np.stack([keepers.to_numpy(), copies.to_numpy()], axis=1).astype("<i8", copy=False)

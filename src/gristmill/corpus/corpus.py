@@ -54,12 +54,14 @@ class Record(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
     format: int = RECORD_FORMAT
 
     def part(self, folder: str) -> Part:
-        """Its part in a folder."""
+        """Return its part in a folder."""
         return next(part for part in self.parts if part.path.startswith(folder))
 
 
 def versions() -> dict[str, str]:
-    """The manifest's `versions`: the packages of the run that wrote it, and format versions."""
+    """Return the manifest's `versions`: the packages of the run that wrote it, and format
+    versions.
+    """
     return {
         "gristmill": gristmill.__version__,
         "pyarrow": pyarrow.__version__,
@@ -69,8 +71,8 @@ def versions() -> dict[str, str]:
 
 
 def content_key(what: str, /, **parts: Any) -> str:
-    """The hash of all that some output depends on, 64 hexadecimal digits; raises TypeError for a
-    value that has no one byte form.
+    """Return the hash of all that some output depends on, 64 hexadecimal digits; raises TypeError
+    for a value that has no one byte form.
     """
     data = msgspec.json.encode({"what": what, **parts}, order="sorted")
     return hashlib.sha256(data).hexdigest()
@@ -88,18 +90,18 @@ class Corpus:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Return what messages call it."""
         return str(self.root)
 
     # -- parts
 
     def find(self, path: str) -> Path:
-        """A part as this run sees it: the staged one, else the finished one."""
+        """Return a part as this run sees it: the staged one, else the finished one."""
         staged = self.stage / path
         return staged if staged.exists() else self.root / path
 
     def work_file(self, path: str) -> Path:
-        """A file under work/ that an earlier phase wrote, for the process that plans."""
+        """Return a file under work/ that an earlier phase wrote, for the process that plans."""
         return self.work / path
 
     def write_small(self, path: str, data: bytes) -> None:
@@ -107,7 +109,7 @@ class Corpus:
         write_bytes(self.root, path, data)
 
     def is_placed(self, part: Part) -> bool:
-        """Whether a part of the finished state is there in its full size."""
+        """Return whether a part of the finished state is there in its full size."""
         return has_size(self.root / part.path, part.size)
 
     def distrust(self) -> None:
@@ -115,17 +117,17 @@ class Corpus:
         self.trusted = {}
 
     def is_whole(self, part: Part) -> bool:
-        """Whether a part is there in its full size."""
+        """Return whether a part is there in its full size."""
         return has_size(self.find(part.path), part.size)
 
     def files(self, record: Record[Any]) -> list[tuple[Path, Part]]:
-        """The files of a record, and where they are."""
+        """Return the files of a record, and where they are."""
         work = [(self.work / part.path, part) for part in record.work]
         return work + [(self.find(part.path), part) for part in record.parts]
 
     def damage(self, record: Record[Any]) -> list[str | None]:
-        """What is wrong with the files of a record: a line each. Null: it is not there, and was
-        left out of the manifest.
+        """Return what is wrong with the files of a record: a line each. Null: it is not there, and
+        was left out of the manifest.
         """
         found: list[str | None] = []
         for path, part in self.files(record):
@@ -152,8 +154,8 @@ class Corpus:
         counts: Any = dict,
         on_line: Callable[[str], None] = lambda _: None,
     ) -> Record[Any] | None:
-        """The record of a phase that is complete under this key, its files as they were written;
-        else None.
+        """Return the record of a phase that is complete under this key, its files as they were
+        written; else None.
 
         `on_line` gets a line for each file that is not. `counts` is as in `last`.
         """
@@ -171,8 +173,8 @@ class Corpus:
         return None if wrong else record
 
     def last(self, phase: str, name: str, counts: Any = dict) -> Record[Any] | None:
-        """The record of the last time that a phase was complete, under whatever key; None where
-        there is none that is whole.
+        """Return the record of the last time that a phase was complete, under whatever key; None
+        where there is none that is whole.
 
         `counts` is the type of its counts: the phase's own, or a plain dict.
         """
@@ -199,8 +201,8 @@ class Corpus:
     # -- states
 
     def finished(self) -> tuple[manifests.Manifest, bytes] | None:
-        """The manifest of the finished state, its lock checked; None where there is none. Raises
-        VerificationError.
+        """Return the manifest of the finished state, its lock checked; None where there is none.
+        Raises VerificationError.
         """
         data, lock = (self._proof(name) for name in (manifests.MANIFEST, manifests.LOCK))
         if data is None:
@@ -264,7 +266,7 @@ class Corpus:
         self._complete(lock)
 
     def _wrong(self, manifest: manifests.Manifest, before: manifests.Manifest | None) -> list[str]:
-        """What is wrong with the parts of a new state; those that the state `before` has as
+        """Return what is wrong with the parts of a new state; those that the state `before` has as
         well are in their places.
         """
         known = {part.path: part.sha256 for part in before.parts} if before else {}
@@ -337,7 +339,7 @@ class Corpus:
             write_bytes(self.work, name, seal({"parts": paths}))
 
     def _obsolete(self) -> list[str]:
-        """The parts that are to go; of two equal files one may be damaged."""
+        """Return the parts that are to go; of two equal files one may be damaged."""
         for name in OBSOLETE:
             try:
                 return msgspec.convert(unseal((self.work / name).read_bytes())["parts"], list[str])

@@ -32,16 +32,16 @@ class Funnel:
 
     @classmethod
     def stored(cls, table: dict[str, Any], *, fresh: bool) -> "Funnel":
-        """The funnel that a manifest holds."""
+        """Return the funnel that a manifest holds."""
         return cls(table, fresh=fresh)
 
     @classmethod
     def empty(cls) -> "Funnel":
-        """The funnel of a run that stopped early."""
+        """Return the funnel of a run that stopped early."""
         return cls({})
 
     def worst(self) -> tuple[str, int]:
-        """The reason that drops most documents, and how many; ("", 0): none drops any."""
+        """Return the reason that drops most documents, and how many; ("", 0): none drops any."""
         reasons = {
             reason: count
             for step in self.table.get("steps", [])
@@ -50,7 +50,9 @@ class Funnel:
         return max(reasons.items(), key=lambda one: one[1], default=("", 0))
 
     def nothing_kept(self) -> str | None:
-        """Why nothing is kept, in words. None: something is, or the run has not come to its end."""
+        """Return why nothing is kept, in words. None: something is, or the run has not come to its
+        end.
+        """
         if self.table.get("kept", 1):
             return None
         if not self.table["documents"]:
@@ -147,7 +149,7 @@ class Funnel:
 
 
 def _decoding(counts: dict[str, int], total: int) -> list[str]:
-    """A line for each thing that was unusual in decoding documents."""
+    """Return a line for each thing that was unusual in decoding documents."""
     return [
         f"  {DECODING.get(what, what):<32}{count:>14,}{_share(count, total):>10}"
         for what, count in counts.items()
@@ -155,8 +157,8 @@ def _decoding(counts: dict[str, int], total: int) -> list[str]:
 
 
 def _defaults(counts: dict[str, int]) -> list[str]:
-    """A line for documents that a step judged by its own parameters, for their languages have none;
-    no line where there are none.
+    """Return a line for documents that a step judged by its own parameters, for their languages
+    have none; no line where there are none.
     """
     if not counts:
         return []
@@ -167,7 +169,7 @@ def _defaults(counts: dict[str, int]) -> list[str]:
 
 
 def _repeats(repeats: dict[str, Any] | None) -> list[str]:
-    """A line for each row of the table of repeats: tokens in training, and of how many."""
+    """Return a line for each row of the table of repeats: tokens in training, and of how many."""
     if repeats is None:
         return []
     lines = [f"  repeats by {repeats['by']}"]

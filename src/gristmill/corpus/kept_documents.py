@@ -39,13 +39,13 @@ class PostDedup(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, Input]
 
     def steps(self) -> list[Step]:
-        """The steps, in order."""
+        """Return the steps, in order."""
         return Recipe(source=[Source(name=self.source)], step=self.step).post_dedup_steps(
             self.source
         )
 
     def key(self) -> list[dict[str, Any]]:
-        """All that its bytes depend on."""
+        """Return all that its bytes depend on."""
         return [
             {
                 "name": step.name,
@@ -60,7 +60,7 @@ class PostDedup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def post_dedup_of(recipe: Recipe, source: str, inputs: dict[str, Input]) -> PostDedup | None:
-    """The post-dedup steps of a source; None: there are none."""
+    """Return the post-dedup steps of a source; None: there are none."""
     steps = recipe.post_dedup_steps(source)
     if not steps:
         return None
@@ -82,7 +82,7 @@ class Rewriter:
         ].schema  # of what is measured
 
     def rewrite(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """(DOCUMENTS as they are left, what was measured: `document` and a column for each
+        """Return (DOCUMENTS as they are left, what was measured: `document` and a column for each
         `step.measure`).
         """
         measures = {"document": batch["document"]}
@@ -115,7 +115,8 @@ def read_kept(
     rewriter: Rewriter | None = None,
     on_measures: Callable[[pa.RecordBatch], None] = lambda _: None,
 ) -> Iterator[pa.RecordBatch]:
-    """The documents of a shard that are kept, in document order: DOCUMENTS, in batches of a few MB.
+    """Yield the documents of a shard that are kept, in document order: DOCUMENTS, in batches of a
+    few MB.
 
     `cutter` cuts frequent lines out of them, then `span_cutter` repeated spans, which may leave a
     document empty; `rewriter` rewrites the rest, and `on_measures` gets what it measures.

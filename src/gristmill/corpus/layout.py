@@ -42,7 +42,7 @@ PROOFS = tuple(
 
 
 def part_folders(root: Path) -> list[Path]:
-    """The folders that hold parts, and nothing else."""
+    """Return the folders that hold parts, and nothing else."""
     return [root / name for name in FOLDERS if (root / name).is_dir()]
 
 
@@ -54,7 +54,7 @@ def remove_if_empty(folder: Path, root: Path) -> None:
 
 
 def links(root: Path, *, work: bool = True) -> list[Path]:
-    """The links among what is a corpus' own, its work/ included where asked."""
+    """Return the links among what is a corpus' own, its work/ included where asked."""
     own = [root / name for name in (*((WORK,) if work else ()), *FOLDERS, *FILES, *PROOFS)]
     return [path for top in own for path in (top, *_below(top)) if path.is_symlink()]
 
@@ -92,8 +92,8 @@ def own(root: Path) -> None:
 
 
 def is_corpus(read: Callable[[str], bytes | None]) -> bool:
-    """Whether a manifest and its lock are there and fit; `read` gives a file of the place. Raises
-    VerificationError for a manifest of a later version.
+    """Return whether a manifest and its lock are there and fit; `read` gives a file of the place.
+    Raises VerificationError for a manifest of a later version.
     """
     data, lock = read(manifests.MANIFEST), read(manifests.LOCK)
     if data is None or lock is None:
@@ -132,7 +132,7 @@ def tidy(root: Path, on_line: Callable[[str], None]) -> None:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """All that lies in a folder and those in it; no link is followed."""
+    """Yield all that lies in a folder and those in it; no link is followed."""
     for top, folders, files in [] if folder.is_symlink() else os.walk(folder):
         yield from (Path(top) / name for name in (*folders, *files))
 
@@ -151,7 +151,7 @@ def _set_right(path: Path, pieces: tuple[str, ...], on_line: Callable[[str], Non
 
 
 def _is_folder(pieces: tuple[str, ...]) -> bool | None:
-    """Whether a path below work/ is a folder's; null: it may be either."""
+    """Return whether a path below work/ is a folder's; null: it may be either."""
     match pieces:
         case (
             (

@@ -6,7 +6,7 @@ from gristmill.store import manifest as manifests
 
 
 def has_place(path: str) -> bool:
-    """Whether a corpus has parts there."""
+    """Return whether a corpus has parts there."""
     return path.partition("/")[0] in FOLDERS or path in FILES
 
 

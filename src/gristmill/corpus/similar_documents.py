@@ -35,8 +35,8 @@ def digests(path: Path) -> dict[int, str]:
 
 
 def similar_documents(path: Path, number: int, sha256: str) -> np.ndarray:
-    """The documents of a raw shard in the table: (n,) int64, sorted. Raises Damaged where `sha256`
-    is not their digest.
+    """Return the documents of a raw shard in the table: (n,) int64, sorted. Raises Damaged where
+    `sha256` is not their digest.
     """
     low, high = schema.first_document(number), schema.first_document(number + 1)
     table = read_rows(

@@ -41,7 +41,9 @@ class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def this_machine() -> str:
-    """What tells this machine, as it was started, from others that have its name; "": nothing."""
+    """Return what tells this machine, as it was started, from others that have its name; "":
+    nothing.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -53,7 +55,7 @@ class StoreLock:
     """The lock of one corpus, for one run."""
 
     def __init__(self, bucket: Bucket) -> None:
-        """Sends no request."""
+        """Send no request."""
         self._bucket = bucket
         self._holder = LockHolder(
             token=secrets.token_hex(8),
@@ -127,7 +129,9 @@ class StoreLock:
         self._end.set()
 
     def _idle(self, found: StoredFile) -> float:
-        """Seconds since a lock was written, by the clock of the store: that of machines differ."""
+        """Return seconds since a lock was written, by the clock of the store: that of machines
+        differ.
+        """
         probe = f"work/clock.{self._holder.token}"
         self._bucket.put(probe, b"")
         now = self._bucket.get(probe, LARGEST)
@@ -159,7 +163,7 @@ def _name(holder: LockHolder | None) -> str:
 
 
 def _is_gone(holder: LockHolder | None) -> bool:
-    """Whether the process of a lock was one of this machine, and has ended."""
+    """Return whether the process of a lock was one of this machine, and has ended."""
     if holder is None or not holder.machine or holder.machine != this_machine():
         return False
     if holder.host != socket.gethostname() or holder.process == os.getpid():

@@ -46,12 +46,12 @@ COMING_LOCK = manifests.LOCK + manifests.NEXT
 
 
 def scratch_of(url: str, cache: Path) -> Path:
-    """The folder of this machine for a corpus in a store."""
+    """Return the folder of this machine for a corpus in a store."""
     return cache / "corpora" / hashlib.sha256(url.encode()).hexdigest()[:32]
 
 
 def corpus_at(out: Path | str | None, recipes: str | None, folder: Path, cache: Path) -> Corpus:
-    """The corpus that a run writes: in a folder, or in a store with its scratch in `cache`.
+    """Return the corpus that a run writes: in a folder, or in a store with its scratch in `cache`.
     Arguments and errors as in user_input.output.
     """
     url = store_url(out or recipes)
@@ -64,7 +64,7 @@ class StoredCorpus(Corpus):
     """A corpus below a prefix of a bucket; `root` is the driver's scratch folder."""
 
     def __init__(self, url: str, cache: Path) -> None:
-        """Sends no request. Raises RecipeError if the URL cannot be one."""
+        """Send no request. Raises RecipeError if the URL cannot be one."""
         self.bucket = Bucket(url)
         super().__init__(scratch_of(self.bucket.url, cache))
         self._cache = Cache(cache)
@@ -162,7 +162,7 @@ class StoredCorpus(Corpus):
         self.bucket.put(path, data)
 
     def key_of(self, part: Part) -> str | None:
-        """Where the bytes of a part lie in the store; None: they do not."""
+        """Return where the bytes of a part lie in the store; None: they do not."""
         if self.objects.size(part.sha256) == part.size:
             return self.objects.key(part.sha256)
         same = self.trusted.get(part.path) == part.sha256
@@ -195,7 +195,7 @@ class StoredCorpus(Corpus):
         self._known |= {f"work/stage/{part.path}": part for part in record.parts}
 
     def wanted(self, path: str, part: Part) -> ObjectFile:
-        """A file of a record for a task; `path` is from the root. Raises Damaged."""
+        """Return a file of a record for a task; `path` is from the root. Raises Damaged."""
         key = self.key_of(part)
         if key is None:
             raise Damaged(f"{self.name}: {part.path} is not there. A run makes it anew")
@@ -212,7 +212,7 @@ class StoredCorpus(Corpus):
         return self._here(f"work/{path}") or super().work_file(path)
 
     def _here(self, path: str) -> Path | None:
-        """A file of a record, fetched if it is not here; None: no record names it."""
+        """Return a file of a record, fetched if it is not here; None: no record names it."""
         part = self._known.get(path)
         if part is None:
             return None
@@ -356,7 +356,7 @@ class StoredCorpus(Corpus):
         self.bucket.put_file(part.path, self.root / path, part.sha256, part.size, {})
 
     def _needed(self) -> set[str]:
-        """The digests of what later runs read under work/."""
+        """Return the digests of what later runs read under work/."""
         found: set[str] = set()
         for path in (self.work / "state").glob("*/*.json"):
             record = self.last(path.parent.name, path.stem)

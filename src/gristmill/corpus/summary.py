@@ -14,10 +14,10 @@ SHOWN = 5  # raw shards that a line names
 
 
 def summary(manifest: Manifest) -> dict[str, Any]:
-    """The figures of a corpus: `documents`, `kept`, `withdrawn`, `tokens`, `token_shards`, `bytes`,
-    `vocabulary`, `end_of_text` and what says it (`end_of_text_by`; null: the recipe, or an earlier
-    version), `begin_of_text`, `tokenizer_version`, `raw_shards`, `absent`, `gone`, `nothing_kept`
-    (raw shards with documents of which none is kept), and `sources`.
+    """Return the figures of a corpus: `documents`, `kept`, `withdrawn`, `tokens`, `token_shards`,
+    `bytes`, `vocabulary`, `end_of_text` and what says it (`end_of_text_by`; null: the recipe, or an
+    earlier version), `begin_of_text`, `tokenizer_version`, `raw_shards`, `absent`, `gone`,
+    `nothing_kept` (raw shards with documents of which none is kept), and `sources`.
 
     A source has `name`, `priority`, `enabled`, `raw_shards`, `documents`, `kept`, `tokens`,
     `token_shards` (both of train alone, with what is repeated), `bytes` of its shards,
@@ -75,7 +75,9 @@ def _folder(path: str) -> str:
 
 
 def _tables(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    """The recipe's table of each source; of an imported corpus the sources that have tokens."""
+    """Return the recipe's table of each source; of an imported corpus the sources that have
+    tokens.
+    """
     named = {table["name"]: table for table in manifest.recipe.get("source", [])}
     shards = [source_of(_folder(part.path)) for part in manifest.parts if _is_shard(part.path)]
     return named | {name: {} for name in dict.fromkeys(shards) if name not in named}
@@ -114,7 +116,7 @@ def _source(manifest: Manifest, name: str, table: dict[str, Any]) -> dict[str, A
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """The figures for people, a line for each source."""
+    """Return the figures for people, a line for each source."""
     out = []
     if found["vocabulary"] is not None:
         version = found["tokenizer_version"]

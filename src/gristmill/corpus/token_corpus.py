@@ -58,7 +58,7 @@ class TokenStream:
         self._ends = Recent(self._map_boundaries, KEPT_MAPPED)
 
     def shard(self, number: int) -> np.ndarray:
-        """The tokens of a shard, memory-mapped and read-only. Raises VerificationError."""
+        """Return the tokens of a shard, memory-mapped and read-only. Raises VerificationError."""
         return self._maps[number]
 
     def boundaries(self, number: int) -> tuple[np.ndarray, np.ndarray]:
@@ -86,11 +86,13 @@ class TokenStream:
             _check_size(self._table(number), 16 * part.counts["documents"])
 
     def _table(self, number: int) -> Path:
-        """The `.docs` of a shard."""
+        """Return the `.docs` of a shard."""
         return self._root / (self.shards[number].path.removesuffix(".bin") + ".docs")
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Tokens start to stop, (stop - start,) of `dtype`; a view where one shard has them all."""
+        """Return tokens start to stop, (stop - start,) of `dtype`; a view where one shard has them
+        all.
+        """
         self._check(start, stop)
         first = int(np.searchsorted(self.starts, start, "right")) - 1
         pieces = []
@@ -104,7 +106,7 @@ class TokenStream:
         return np.concatenate([np.empty(0, self.dtype), *pieces])
 
     def documents(self, start: int, stop: int) -> DocumentSpans:
-        """The documents with tokens in start to stop."""
+        """Return the documents with tokens in start to stop."""
         self._check(start, stop)
         numbers, starts, ends, goes_on = [], [], [], []
         first = int(np.searchsorted(self.starts, start, "right")) - 1
@@ -136,7 +138,7 @@ class TokenStream:
             yield documents, int(self.starts[number]) + stops
 
     def _runs_on(self, number: int) -> bool:
-        """Whether the last document of a shard goes on in the next one."""
+        """Return whether the last document of a shard goes on in the next one."""
         last = self.boundaries(number)[0][-1]
         for later in range(number + 1, len(self.shards)):
             if len(documents := self.boundaries(later)[0]):
@@ -199,11 +201,11 @@ class TokenCorpus:
         return cls(root, manifest, lock_of(data).split()[0].decode())
 
     def sources(self, split: Split = "train") -> list[str]:
-        """The sources that have tokens in a split, in the order of the manifest's parts."""
+        """Return the sources that have tokens in a split, in the order of the manifest's parts."""
         return list(dict.fromkeys(_source_of(part) for part in self._parts(split)))
 
     def stream(self, source: str, split: Split = "train") -> TokenStream:
-        """The tokens of a source. Raises RecipeError if it has none in this split."""
+        """Return the tokens of a source. Raises RecipeError if it has none in this split."""
         if (source, split) not in self._streams:
             parts = [part for part in self._parts(split) if _source_of(part) == source]
             if not parts:
@@ -249,7 +251,7 @@ def _is_shard(part: Part) -> bool:
 
 
 def _source_of(part: Part) -> str:
-    """`tokens/<source>/train_00000.bin`."""
+    """Return `tokens/<source>/train_00000.bin`."""
     return part.path.split("/")[1]
 
 
@@ -267,13 +269,13 @@ def split_table(path: Path, table: np.ndarray, tokens: int) -> tuple[np.ndarray,
 
 
 def _mapped(path: Path, size: int, dtype: np.dtype) -> np.ndarray:
-    """A file as numbers, read-only. Raises VerificationError if it is not of this size."""
+    """Return a file as numbers, read-only. Raises VerificationError if it is not of this size."""
     _check_size(path, size)
     return map_file(path, dtype)
 
 
 def _check_size(path: Path, size: int) -> None:
-    """Raises VerificationError, in the words of store/proof.py."""
+    """Raise VerificationError, in the words of store/proof.py."""
     try:
         found = os.stat(path).st_size
         wrong = f"{found:,} bytes, expected {size:,}" if found != size else None

@@ -7,7 +7,7 @@ from gristmill.tokens.tokenizer import Tokenizer
 
 
 def tokenizer_in(corpus: TokenCorpus) -> Tokenizer | None:
-    """The tokenizer of a corpus' tokens; None: it is not in the corpus.
+    """Return the tokenizer of a corpus' tokens; None: it is not in the corpus.
 
     Raises RecipeError where it cannot be read, VerificationError where it is not as the manifest
     says.
@@ -20,8 +20,8 @@ def tokenizer_in(corpus: TokenCorpus) -> Tokenizer | None:
 
 
 def read_tokenizer(name: str, data: bytes, manifest: Manifest, stated: TokenFormat) -> Tokenizer:
-    """A tokenizer with the marks of documents of a corpus. The files that were beside it when they
-    were chosen are not in the corpus. Raises RecipeError.
+    """Return a tokenizer with the marks of documents of a corpus. The files that were beside it
+    when they were chosen are not in the corpus. Raises RecipeError.
     """
     begin = stated.begin_of_text
     return Tokenizer(

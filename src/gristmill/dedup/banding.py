@@ -40,26 +40,26 @@ class Shape(NamedTuple):
 
     @property
     def permutations(self) -> int:
-        """Numbers in a signature."""
+        """Return numbers in a signature."""
         return self.bands * self.rows
 
     def candidate(self, similarity: np.ndarray | float) -> Any:
-        """The chance that a pair of this similarity becomes a candidate."""
+        """Return the chance that a pair of this similarity becomes a candidate."""
         return -np.expm1(self._shares_none(similarity))
 
     def _shares_none(self, similarity: np.ndarray | float) -> Any:
-        """The logarithm of the chance to share no band; a logarithm, so that chances very near 0
-        and very near 1 keep their precision.
+        """Return the logarithm of the chance to share no band; a logarithm, so that chances very
+        near 0 and very near 1 keep their precision.
         """
         with np.errstate(divide="ignore"):  # of equal documents it is -inf
             return self.bands * np.log1p(-(np.asarray(similarity, np.float64) ** self.rows))
 
     def false(self, threshold: float) -> float:
-        """The share of pairs below the threshold that become candidates."""
+        """Return the share of pairs below the threshold that become candidates."""
         return float(self.candidate(_between(0.0, threshold)).mean())
 
     def missed(self, threshold: float) -> float:
-        """The share of pairs at or above the threshold that do not become candidates."""
+        """Return the share of pairs at or above the threshold that do not become candidates."""
         return float(np.exp(self._shares_none(_between(threshold, 1.0))).mean())
 
 
@@ -71,8 +71,8 @@ def curve(
     budget: float | None = None,
     permutations: int = PERMUTATIONS,
 ) -> dict[str, Any]:
-    """The chance that a pair becomes a candidate, by its similarity: for each of `bands` with its
-    `rows`, or for the best choices.
+    """Return the chance that a pair becomes a candidate, by its similarity: for each of `bands`
+    with its `rows`, or for the best choices.
 
     With a `budget`, bands and rows are chosen: at most `permutations` numbers in all, at most the
     share `budget` of the pairs below the threshold as candidates (`false`), and of those choices
@@ -165,7 +165,7 @@ def _curve_of(shape: Shape, threshold: float | None) -> dict[str, Any]:
 
 
 def lines(curves: dict[str, Any]) -> list[str]:
-    """What `curve` returned as lines of text: a drawing and a table."""
+    """Return what `curve` returned as lines of text: a drawing and a table."""
     shapes = [Shape(entry["bands"], entry["rows"]) for entry in curves["shapes"]]
     names = [
         f"{mark} {shape.bands} x {shape.rows}" for mark, shape in zip(MARKS, shapes, strict=False)
@@ -200,8 +200,8 @@ def lines(curves: dict[str, Any]) -> list[str]:
 
 
 def _drawn(shapes: list[Shape], threshold: float | None) -> list[str]:
-    """The curves over similarities from 0 to 1, and the threshold as a line of colons. Where two
-    curves cross, the first is drawn.
+    """Return the curves over similarities from 0 to 1, and the threshold as a line of colons. Where
+    two curves cross, the first is drawn.
     """
     field = [[" "] * WIDTH for _ in range(HEIGHT)]
     if threshold is not None:

@@ -18,8 +18,8 @@ class Differing(NamedTuple):
     thresholds: np.ndarray  # (n,) float64: theirs, of near duplicates
 
     def thresholds_of(self, documents: np.ndarray, threshold: float) -> np.ndarray | float:
-        """The thresholds of documents (m,), in any order: (m,) float64. `threshold` is that of all
-        others; it alone where no document has another.
+        """Return the thresholds of documents (m,), in any order: (m,) float64. `threshold` is that
+        of all others; it alone where no document has another.
         """
         if not len(self.documents):
             return threshold

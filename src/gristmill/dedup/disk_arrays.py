@@ -51,7 +51,7 @@ def read_rows(path: Path, rows: np.ndarray, out: np.ndarray) -> None:
 
 
 def in_sorted(values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Which of the values are among the sorted `others`: (n,) bool.
+    """Return which of the values are among the sorted `others`: (n,) bool.
 
     Time grows with the values, not with the others.
     """

@@ -154,15 +154,15 @@ def deduplicate(
 def _relations(
     opener: Opener, tables: list[ShardTables], against: list[ReferenceCorpus], work: Path
 ) -> Callable[[], Relations]:
-    """Opens relations over the folders of all tables and of `work`."""
+    """Open relations over the folders of all tables and of `work`."""
     every = [*tables, *chain.from_iterable(corpus.tables() for corpus in against)]
     folders = {path.parent for table in every for path in (table.signatures, table.documents)}
     return partial(opener, work / "spill", [work, *folders])
 
 
 def _merge(urls: Drops, exact: Drops, near: Drops, digests: list[str]) -> pa.Table:
-    """All drops, DROPS. Each names the document that is kept in the end: a keeper may itself have
-    been dropped later, for another one.
+    """Return all drops, DROPS. Each names the document that is kept in the end: a keeper may itself
+    have been dropped later, for another one.
     """
     documents, keepers, corpora, reasons, similarities = map(
         np.concatenate, zip(urls, exact, near, strict=True)

@@ -18,7 +18,7 @@ FEW = 1 << 20  # documents, of 32 bytes each
 
 
 def are_few(paths: Iterable[Path]) -> bool:
-    """Whether tables of signatures have so few documents that memory is no matter."""
+    """Return whether tables of signatures have so few documents that memory is no matter."""
     rows: int = sum(pq.read_metadata(path).num_rows for path in paths)
     return rows <= FEW
 
@@ -26,8 +26,8 @@ def are_few(paths: Iterable[Path]) -> bool:
 def equal_texts(
     tables: list[ShardTables], dropped: np.ndarray, executor: Executor
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The documents with the same text as an earlier one of their scope, and the earliest: both
-    (n,) int64, by document.
+    """Return the documents with the same text as an earlier one of their scope, and the earliest:
+    both (n,) int64, by document.
 
     Documents of `dropped` (sorted int64) count as absent.
     """
@@ -53,7 +53,7 @@ def equal_texts(
 
 
 def _read(group: list[ShardTables]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All documents of a group (n,) int64, their scopes (n,) int64, hashes (n, 2) uint64."""
+    """Return all documents of a group (n,) int64, their scopes (n,) int64, hashes (n, 2) uint64."""
     columns = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.uint64))]
     for table in group:
         for batch in read_batches(table.signatures, ["document", "text_hash"]):

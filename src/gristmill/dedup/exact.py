@@ -48,8 +48,8 @@ class ExactDuplicates:
         self.digests = [corpus.digest for corpus in against]
 
     def find(self, relation: str, dropped: np.ndarray) -> Drops:
-        """Duplicates by `relation` ("urls" or "exact") among the documents that are not `dropped`
-        (sorted).
+        """Return duplicates by `relation` ("urls" or "exact") among the documents that are not
+        `dropped` (sorted).
         """
         of_references = self._of_references(relation, dropped) if self._against else no_drops()
         dropped = np.union1d(dropped, of_references.documents)
@@ -63,7 +63,7 @@ class ExactDuplicates:
         return Drops(*(column[order] for column in both))
 
     def _of_this_corpus(self, relation: str, dropped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Duplicates of documents of this corpus, and what they are duplicates of."""
+        """Return duplicates of documents of this corpus, and what they are duplicates of."""
         by_hash = relation == "exact" and self._order is None
         if by_hash and are_few(table.signatures for table in self._tables):
             return equal_texts(self._tables, dropped, self._executor)
@@ -93,14 +93,14 @@ class ExactDuplicates:
             connection.view("left_over", "placed")
 
     def _normal_forms(self, paths: dict[Path, int]) -> dict[Path, int]:
-        """The files of normal forms in place of documents' files, if URLs are normalised."""
+        """Return the files of normal forms in place of documents' files, if URLs are normalised."""
         if self._forms is None:
             return paths
         forms = self._forms(list(paths))
         return {forms[path]: scope for path, scope in paths.items()}
 
     def _of_references(self, relation: str, dropped: np.ndarray) -> Drops:
-        """Duplicates of documents in reference corpora.
+        """Return duplicates of documents in reference corpora.
 
         If the document there was dropped itself, its own keeper is the keeper.
         """

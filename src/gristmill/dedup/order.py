@@ -58,7 +58,7 @@ def put_in_order(
     relations: Callable[[], Relations],
     work: Path,
 ) -> Order | None:
-    """The order that a recipe names, over shards' documents and measures; None: the plan's.
+    """Return the order that a recipe names, over shards' documents and measures; None: the plan's.
 
     Raises RecipeError if no step has the measure that `order` names, or no document has a number or
     a date in the field that it names.
@@ -86,7 +86,7 @@ def put_in_order(
 
 
 def read_places(order: Path, documents: np.ndarray) -> np.ndarray:
-    """The places of documents (n,), sorted, in an order (a file of PLACED): (n,) int64."""
+    """Return the places of documents (n,), sorted, in an order (a file of PLACED): (n,) int64."""
     found = [
         batch["place"].to_numpy()
         for batch in read_documents(order, documents, ["document", "place"])
@@ -97,7 +97,7 @@ def read_places(order: Path, documents: np.ndarray) -> np.ndarray:
 def _values(
     order: str, documents: Path, measures: Path | None
 ) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Documents of a shard, and the values that put them in order, highest first."""
+    """Return documents of a shard, and the values that put them in order, highest first."""
     if order == "longest":
         return _lengths(documents)
     way, _, name = order.partition(" ")
@@ -117,8 +117,8 @@ def _lengths(documents: Path) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 
 def _fields(documents: Path, name: str) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Values of a field in `extra`. For `date`, the format's own date (of a WARC record) where the
-    field is missing.
+    """Yield values of a field in `extra`. For `date`, the format's own date (of a WARC record)
+    where the field is missing.
     """
     decode = msgspec.json.Decoder().decode
     for batch in read_batches(documents, ["document", "date", "extra"]):
@@ -135,7 +135,7 @@ def _fields(documents: Path, name: str) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 
 def _inside(fields: Any, name: str) -> Any:
-    """A field by its name, or by a path of names with dots; None: there is no such field."""
+    """Return a field by its name, or by a path of names with dots; None: there is no such field."""
     if isinstance(fields, dict):
         if name in fields:
             return fields[name]
@@ -145,7 +145,8 @@ def _inside(fields: Any, name: str) -> Any:
 
 
 def as_number(value: Any) -> float | None:
-    """A number as it is, a date (ISO 8601) as seconds since 1970, in UTC if it names no zone.
+    """Return a number as it is, a date (ISO 8601) as seconds since 1970, in UTC if it names no
+    zone.
 
     None: neither a number nor a date.
     """

@@ -43,11 +43,11 @@ class ReferenceCorpus(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The place after its last raw shard."""
+        """Return the place after its last raw shard."""
         return self.first + len(self.shards)
 
     def numbers(self, documents: np.ndarray) -> np.ndarray:
-        """The numbers of its documents, (n,) int64.
+        """Return the numbers of its documents, (n,) int64.
 
         Raises VerificationError for a document of a raw shard that the corpus does not have.
         """
@@ -64,18 +64,18 @@ class ReferenceCorpus(NamedTuple):
         )
 
     def documents(self, numbers: np.ndarray) -> np.ndarray:
-        """Which of its documents have these numbers, (n,) int64."""
+        """Return which of its documents have these numbers, (n,) int64."""
         places = (numbers >> schema.ROW_BITS) - self.first
         return np.asarray(
             (self.shards[places] << schema.ROW_BITS) + (numbers & (schema.MOST_ROWS - 1))
         )
 
     def part(self, folder: str, shard: int) -> Path:
-        """A shard's table."""
+        """Return a shard's table."""
         return self.root / f"{folder}/{shard_name(shard)}.parquet"
 
     def tables(self) -> list[ShardTables]:
-        """Its signatures and documents."""
+        """Return its signatures and documents."""
         return [
             ShardTables(self.part("signatures", shard), self.part("documents", shard), 0)
             for shard in self.shards.tolist()
@@ -85,7 +85,7 @@ class ReferenceCorpus(NamedTuple):
 def open_reference(
     root: Path, manifest: Manifest, digest: str, settings: Deduplicate, first: int
 ) -> ReferenceCorpus:
-    """A finished corpus to compare against; its raw shards begin at the place `first`.
+    """Return a finished corpus to compare against; its raw shards begin at the place `first`.
 
     Raises RecipeError if it has no index, an index with other parameters, or no documents;
     VerificationError if the size of a part differs from the manifest's.
@@ -129,7 +129,7 @@ def open_reference(
 
 
 def corpora_of(corpora: list[ReferenceCorpus], numbers: np.ndarray) -> np.ndarray:
-    """The place of the reference corpus that each number belongs to, (n,) int64."""
+    """Return the place of the reference corpus that each number belongs to, (n,) int64."""
     return np.asarray(
         np.searchsorted([corpus.first for corpus in corpora], numbers >> schema.ROW_BITS, "right")
         - 1
@@ -137,7 +137,7 @@ def corpora_of(corpora: list[ReferenceCorpus], numbers: np.ndarray) -> np.ndarra
 
 
 def first_number(corpora: Sequence[ReferenceCorpus]) -> int:
-    """The number of the first new document."""
+    """Return the number of the first new document."""
     return corpora[-1].end << schema.ROW_BITS if corpora else 0
 
 
@@ -187,7 +187,7 @@ def read_reference_documents(
 
 
 def _are_kept(verdicts: Path, documents: np.ndarray) -> np.ndarray:
-    """Which of these documents, sorted, a table of verdicts keeps: (n,) bool."""
+    """Return which of these documents, sorted, a table of verdicts keeps: (n,) bool."""
     kept = [
         batch["document"].to_numpy()[np.asarray(pc.is_null(batch["reason"]))]
         for batch in read_documents(verdicts, documents, ["document", "reason"])
@@ -210,7 +210,7 @@ class ReferenceVerdicts(NamedTuple):
 def read_verdicts(
     corpora: list[ReferenceCorpus], numbers: np.ndarray, reasons: list[str], digests: list[str]
 ) -> ReferenceVerdicts:
-    """The verdicts of reference documents, given their numbers, sorted.
+    """Return the verdicts of reference documents, given their numbers, sorted.
 
     The corpora of keepers that are not yet in `digests` are appended to it. Raises
     VerificationError if a document has no verdict.

@@ -110,17 +110,17 @@ class Near(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def form(self) -> Literal["signs", "words"]:
-        """What texts are compared as."""
+        """Return what texts are compared as."""
         return "signs" if self.signs else "words"
 
     @property
     def numbers(self) -> int:
-        """How many numbers a signature has."""
+        """Return how many numbers a signature has."""
         return self.bands * self.rows
 
     @property
     def least(self) -> float:
-        """The floor: pairs below it are not stored."""
+        """Return the floor: pairs below it are not stored."""
         return self.threshold if self.floor is None else self.floor
 
 
@@ -219,19 +219,19 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def compares(self) -> bool:
-        """Whether documents are compared with each other; [deduplicate.lines] and
+        """Return whether documents are compared with each other; [deduplicate.lines] and
         [deduplicate.substrings] alone do not.
         """
         return bool(self.url or self.compares_texts or self.near)
 
     @property
     def form(self) -> ExactForm:
-        """What equal texts are equal in."""
+        """Return what equal texts are equal in."""
         return "folded" if isinstance(self.exact, bool) else self.exact
 
     @property
     def compares_texts(self) -> bool:
-        """Whether equal texts are looked for, in any language."""
+        """Return whether equal texts are looked for, in any language."""
         return bool(self.exact) or any(
             entry is not False and bool(entry.exact) for entry in (self.by_language or {}).values()
         )

@@ -47,7 +47,7 @@ def grouped(tables: list[ShardTables]) -> Iterator[list[ShardTables]]:
 def read_documents(
     path: Path, documents: np.ndarray, columns: list[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of some documents (sorted int64), in order, from a table sorted by document.
+    """Yield the rows of some documents (sorted int64), in order, from a table sorted by document.
 
     `columns` are the columns to read; None: all. Only row groups that hold a wanted document are
     read, a few MB at a time.

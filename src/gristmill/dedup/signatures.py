@@ -25,7 +25,7 @@ def text_hashes(
     key: bytes = b"",
     size: int = HASH_BYTES,
 ) -> bytes:
-    """BLAKE2b (RFC 7693) of n texts as they are compared: n * size bytes.
+    """Return BLAKE2b (RFC 7693) of n texts as they are compared: n * size bytes.
 
     offsets (n + 1,) and data are the compared texts, `texts` the original ones. A text whose
     form is empty is hashed as it is, with a personalisation of its own: `!!!` and `???` are
@@ -51,14 +51,14 @@ def text_hashes(
 
 
 def permutation_count(settings: Deduplicate) -> int:
-    """Numbers in a signature; 1 without near duplicates (the column is null then)."""
+    """Return numbers in a signature; 1 without near duplicates (the column is null then)."""
     return settings.near.numbers if settings.near else 1
 
 
 def sign(
     batch: pa.RecordBatch, settings: Deduplicate, labels: pa.Array | None = None
 ) -> pa.RecordBatch:
-    """The signatures of a batch of n documents, in the form of schema.signatures.
+    """Return the signatures of a batch of n documents, in the form of schema.signatures.
 
     `labels` (n,) string are what documents are compared within (null: nothing): a text has another
     hash and other minima under each.
@@ -99,7 +99,7 @@ def sign(
 
 
 def _masks(labels: pa.Array) -> np.ndarray:
-    """BLAKE2b of n labels, of none zeros: (n, 16) uint8."""
+    """Return BLAKE2b of n labels, of none zeros: (n, 16) uint8."""
     found = labels.dictionary_encode()
     words = [one.encode() for one in found.dictionary.to_pylist()]
     known = [hashlib.blake2b(word, digest_size=HASH_BYTES).digest() for word in words]

@@ -10,7 +10,7 @@ BITS = 63  # of a number that is not negative
 
 
 def sort_pairs(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both columns (n,), sorted by both.
+    """Return both columns (n,), sorted by both.
 
     `first` is int64 or uint64, `second` int64 and not negative.
     """

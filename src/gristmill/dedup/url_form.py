@@ -35,7 +35,7 @@ _PORTS = {"http": "80", "https": "443"}
 
 
 def normal_form(url: str, tracking: tuple[str, ...]) -> str:
-    """The normal form of a URL.
+    """Return the normal form of a URL.
 
     tracking: names of parameters to remove, in lower case; a name that ends in `*` is a prefix.
     """

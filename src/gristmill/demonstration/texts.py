@@ -169,7 +169,9 @@ COOKIES = (
 
 
 def prose() -> list[tuple[str, str]]:
-    """(URL, text) of Python's documentation topics and of its longer docstrings, each text once."""
+    """Return (URL, text) of Python's documentation topics and of its longer docstrings, each text
+    once.
+    """
     found: dict[str, str] = {}
     topics = importlib.import_module("pydoc_data.topics").topics
     for name in sorted(topics):
@@ -200,7 +202,7 @@ def _docstrings(module: object) -> Iterator[tuple[str, str]]:
 
 
 def _near_copy(text: str, number: int) -> str:
-    """A text with some words changed and a footer, like the page of a mirror."""
+    """Return a text with some words changed and a footer, like the page of a mirror."""
     words = text.split(" ")
     for place in range(5 + number, len(words), max(len(words) // 6, 2)):
         words[place] = "(edited)"
@@ -208,7 +210,7 @@ def _near_copy(text: str, number: int) -> str:
 
 
 def documents() -> list[tuple[str, bytes]]:
-    """(URL, text as bytes) of all documents of the demo, with the planted ones."""
+    """Return (URL, text as bytes) of all documents of the demo, with the planted ones."""
     texts = prose()
     long = [(url, text) for url, text in texts if len(text.split()) > 400]
     out = [(url, text.encode("utf-8", "replace")) for url, text in texts]
@@ -264,8 +266,8 @@ def documents() -> list[tuple[str, bytes]]:
 
 
 def _wet(pages: list[tuple[str, bytes]]) -> bytes:
-    """A WET file (WARC 1.0), each record a gzip member. The last record is truncated, and one in
-    the middle has a wrong length.
+    """Return a WET file (WARC 1.0), each record a gzip member. The last record is truncated, and
+    one in the middle has a wrong length.
     """
     out = io.BytesIO()
 

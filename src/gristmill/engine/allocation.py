@@ -86,9 +86,9 @@ def let_go_of_code() -> None:
 
 
 def _of_files() -> Iterator[tuple[int, int]]:
-    """(start, bytes) of the mappings that hold nothing but what their file holds: read-only, and
-    without a page of their own, as the loader's corrections of addresses would be (proc_pid_smaps
-    of Linux' manual).
+    """Yield (start, bytes) of the mappings that hold nothing but what their file holds: read-only,
+    and without a page of their own, as the loader's corrections of addresses would be
+    (proc_pid_smaps of Linux' manual).
     """
     for mapping in MAPPING.finditer(Path("/proc/self/smaps").read_text("utf-8", "replace")):
         start, stop, own = mapping.groups()
@@ -97,7 +97,7 @@ def _of_files() -> Iterator[tuple[int, int]]:
 
 
 def _glibc() -> Any:
-    """The C library, if it is glibc."""
+    """Return the C library, if it is glibc."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             library = ctypes.CDLL(None)

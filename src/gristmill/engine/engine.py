@@ -60,12 +60,14 @@ class Session(Protocol):
 
     @property
     def threads(self) -> int:
-        """How many threads the task may use in its own process."""
+        """Return how many threads the task may use in its own process."""
         ...
 
     @property
     def in_one_process(self) -> bool:
-        """Whether tasks of `map` run in the task's own process: they may share what it holds."""
+        """Return whether tasks of `map` run in the task's own process: they may share what it
+        holds.
+        """
         ...
 
     def open(self, temporary: Path, folders: list[Path]) -> Relations:
@@ -73,7 +75,7 @@ class Session(Protocol):
         ...
 
     def map(self, function: Callable[[Task], Answer], tasks: Iterable[Task], /) -> Iterator[Answer]:
-        """Answers in the order of the tasks; the contract is executor.Executor's."""
+        """Return answers in the order of the tasks; the contract is executor.Executor's."""
         ...
 
 
@@ -82,7 +84,7 @@ class OpenJobs(Protocol):
 
     @property
     def count(self) -> int:
-        """How many jobs are not done."""
+        """Return how many jobs are not done."""
         ...
 
     def add(self, job: Job) -> None:
@@ -128,7 +130,7 @@ class Engine(Protocol):
         ...
 
     def other_machines(self) -> OtherMachines | None:
-        """What runs jobs elsewhere, one by one; null: all work is on this machine."""
+        """Return what runs jobs elsewhere, one by one; null: all work is on this machine."""
         ...
 
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
@@ -144,7 +146,7 @@ def check(name: str) -> None:
 
 
 def worker_count(workers: int | None) -> int:
-    """The number of local processes or threads: `workers`, or one for each processor.
+    """Return the number of local processes or threads: `workers`, or one for each processor.
 
     Raises RecipeError for more than MOST_WORKERS and than four for each processor.
     """

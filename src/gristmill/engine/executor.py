@@ -28,7 +28,7 @@ class Executor(Protocol):
     def __call__(
         self, function: Callable[[Task], Answer], tasks: Iterable[Task], /
     ) -> Iterator[Answer]:
-        """The answers, in the order of the tasks.
+        """Return the answers, in the order of the tasks.
 
         A task's error is raised as it is, and no later task is begun.
         """
@@ -36,7 +36,7 @@ class Executor(Protocol):
 
 
 def in_turn(function: Callable[[Task], Answer], tasks: Iterable[Task]) -> Iterator[Answer]:
-    """One after another, here."""
+    """Return one after another, here."""
     return map(function, tasks)
 
 
@@ -66,5 +66,5 @@ def _on_threads(
 
 
 def fresh(work: Path, name: str) -> Path:
-    """A path in `work` that no other run of a task has."""
+    """Return a path in `work` that no other run of a task has."""
     return work / f"{name}.{secrets.token_hex(4)}"

@@ -109,7 +109,7 @@ class _Server:
         return True
 
     def _fork(self, handles: list[int]) -> bool:
-        """One worker, as asked."""
+        """Return one worker, as asked."""
         status = socket.socket(fileno=handles[0])
         # A collection writes to every object that it looks at: what is here now is left out of all
         # of them, so that it stays in pages that workers share.

@@ -40,7 +40,7 @@ LONG = 5.0
 
 
 def matches(name: str) -> bool:
-    """Whether an engine's name is this one's."""
+    """Return whether an engine's name is this one's."""
     return name == "local"
 
 
@@ -153,7 +153,7 @@ class LocalEngine:
             self.stop(worker)
 
     def idle(self, wanted: int) -> list[_LocalWorker]:
-        """Workers without a job, new ones among them, at most as many as wanted."""
+        """Return workers without a job, new ones among them, at most as many as wanted."""
         idle = [worker for worker in self._workers if worker.job is None]
         while len(idle) < wanted and len(self._workers) < self._most:
             self._workers.append(_LocalWorker(self._inherited, own_code=self._own_code))
@@ -161,7 +161,7 @@ class LocalEngine:
         return idle[:wanted]
 
     def busy(self) -> list[_LocalWorker]:
-        """The workers that are at a job."""
+        """Return the workers that are at a job."""
         return [worker for worker in self._workers if worker.job is not None]
 
     def give(self, worker: _LocalWorker, job: Job) -> None:
@@ -171,7 +171,9 @@ class LocalEngine:
         worker.give((job.function, job.task))
 
     def ready(self, seconds: float | None) -> list[_LocalWorker]:
-        """The workers at a job that have said something, once one has; none after `seconds`."""
+        """Return the workers at a job that have said something, once one has; none after
+        `seconds`.
+        """
         return [key.data for key, _ in self._selector.select(seconds)]
 
     def stop(self, worker: _LocalWorker) -> None:
@@ -181,7 +183,7 @@ class LocalEngine:
         worker.close()
 
     def next_event(self, worker: _LocalWorker) -> Event:
-        """What a worker says next; it has a job."""
+        """Return what a worker says next; it has a job."""
         job = worker.job
         assert job is not None
         try:
@@ -233,7 +235,7 @@ class LocalJobs:
 
 
 def _end_of(code: int | None) -> str:
-    """How a worker ended, in words."""
+    """Return how a worker ended, in words."""
     if code is None:
         return "could not be started, or ended with the process that starts workers"
     return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

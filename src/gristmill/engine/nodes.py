@@ -60,8 +60,8 @@ PAUSE = 0.1  # seconds that a node takes to answer, so that others get something
 
 
 def scratch() -> Path:
-    """The folder of this node for files of tasks: Spark's own local folder, which it removes when
-    its executor ends, else the system's for temporary files.
+    """Return the folder of this node for files of tasks: Spark's own local folder, which it removes
+    when its executor ends, else the system's for temporary files.
     """
     folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
     return Path(folders[0] or tempfile.gettempdir())
@@ -70,8 +70,8 @@ def scratch() -> Path:
 def teller(
     libraries: tuple[str, ...], pause: float = 0.0
 ) -> Callable[[Any], tuple[str, str, dict[str, str]]]:
-    """A function that lists what the machine has that it runs on: (host, folder, what: which).
-    Where it runs there may be no gristmill.
+    """Return a function that lists what the machine has that it runs on: (host, folder, what:
+    which). Where it runs there may be no gristmill.
     """
 
     def ask(_: Any) -> tuple[str, str, dict[str, str]]:
@@ -118,12 +118,12 @@ def teller(
 
 @cache
 def here() -> Mapping[str, str]:
-    """What this machine has."""
+    """Return what this machine has."""
     return teller(LIBRARIES + EXTRAS)(None)[2]
 
 
 def differences(wanted: Mapping[str, str], has: Mapping[str, str]) -> list[str]:
-    """What of this another machine has not, or has otherwise."""
+    """Return what of this another machine has not, or has otherwise."""
     said = []
     for what, which in wanted.items():
         if what not in has and what not in EXTRAS:
@@ -181,7 +181,7 @@ def _told(context: Any, engine: str, parts: int) -> list[tuple[str, str, dict[st
 
 
 def _cause(said: str) -> str:
-    """The line that matters of a Java error with Python's inside."""
+    """Return the line that matters of a Java error with Python's inside."""
     lines = [line.strip() for line in said.splitlines()]
     for word in (*WHOLE, "Error: ", "Error]", "Exception"):
         if found := [line for line in lines if word in line]:

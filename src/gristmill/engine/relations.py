@@ -48,7 +48,7 @@ Opener = Callable[[Path, list[Path]], Relations]  # where to spill, which folder
 
 
 def duckdb_with(threads: int, memory_mb: int) -> Opener:
-    """The embedded engine, and what it may take."""
+    """Return the embedded engine, and what it may take."""
     return partial(Database, threads=threads, memory_mb=memory_mb)
 
 
@@ -131,35 +131,35 @@ def _read(paths: list[Path], columns: str) -> str:
 
 
 def pattern(path: Path) -> str:
-    """A file as DuckDB reads it: its readers take every path as a glob, and `q[1]` would be `q1`.
-    Paths that are written to are no globs.
+    """Return a file as DuckDB reads it: its readers take every path as a glob, and `q[1]` would be
+    `q1`. Paths that are written to are no globs.
     """
     return glob.escape(os.path.abspath(path))
 
 
 def parquet_rows(paths: Iterable[Path], more: str = "") -> str:
-    """What a query of DuckDB reads of some Parquet files: their own columns, whatever their folders
-    are called.
+    """Return what a query of DuckDB reads of some Parquet files: their own columns, whatever their
+    folders are called.
     """
     names = ", ".join(quoted(pattern(path)) for path in paths)
     return f"read_parquet([{names}], hive_partitioning = false{more})"
 
 
 def sql(relation: str) -> str:
-    """The text of a relation: a file of dedup/sql/, or of the room that `relation` names, as in
-    filters/decontaminate/common_ngrams.
+    """Return the text of a relation: a file of dedup/sql/, or of the room that `relation` names, as
+    in filters/decontaminate/common_ngrams.
     """
     path = relation if "/" in relation else f"dedup/sql/{relation}"
     return files("gristmill").joinpath(f"{path}.sql").read_text("utf-8")
 
 
 def quoted(text: str) -> str:
-    """A string of SQL."""
+    """Return a string of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def _spellings(folder: Path) -> list[str]:
-    """A folder as it is written to, and as it is read: DuckDB compares patterns with what is
+    """Return a folder as it is written to, and as it is read: DuckDB compares patterns with what is
     allowed, and not the paths that they match.
     """
     place = os.path.abspath(folder)
@@ -167,14 +167,14 @@ def _spellings(folder: Path) -> list[str]:
 
 
 def one_row(values: Mapping[str, int]) -> str:
-    """A query for a row of numbers."""
+    """Return a query for a row of numbers."""
     return "select " + ", ".join(
         f"cast({value} as bigint) as {name}" for name, value in values.items()
     )
 
 
 def by_scope(paths: Mapping[Path, int]) -> dict[int, list[Path]]:
-    """Files by their scope."""
+    """Return files by their scope."""
     groups: dict[int, list[Path]] = {}
     for path, scope in paths.items():
         groups.setdefault(scope, []).append(path)

@@ -40,7 +40,9 @@ class Child(Protocol):
     """A worker process."""
 
     def wait(self) -> int | None:
-        """Its exit code when it has ended (-N: killed by signal N); null where it is unknown."""
+        """Return its exit code when it has ended (-N: killed by signal N); null where it is
+        unknown.
+        """
         ...
 
     def kill(self) -> None:
@@ -67,7 +69,7 @@ class Starter(Protocol):
 
 
 def start() -> Starter:
-    """What workers come from: the fork server, which is started where there is none."""
+    """Return what workers come from: the fork server, which is started where there is none."""
     if not FORKS:
         return FreshStarter()
     with _lock:
@@ -144,7 +146,7 @@ class ForkServer:
             os._exit(1)
 
     def is_gone(self) -> bool:
-        """Whether it has ended, or is another process' (this one was forked from it)."""
+        """Return whether it has ended, or is another process' (this one was forked from it)."""
         return self._owner != os.getpid() or self._process.poll() is not None
 
     def note(self, modules: Iterable[str]) -> None:
@@ -188,7 +190,7 @@ class _ForkOfThis:
         self._code: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit code; null while it runs."""
+        """Return its exit code; null while it runs."""
         if self._code is None:
             try:
                 number, how = os.waitpid(self._number, os.WNOHANG)
@@ -199,7 +201,7 @@ class _ForkOfThis:
         return self._code
 
     def wait(self, timeout: float) -> int:
-        """Its exit code when it has ended. Raises TimeoutExpired."""
+        """Return its exit code when it has ended. Raises TimeoutExpired."""
         until = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() > until:

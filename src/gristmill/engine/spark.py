@@ -34,12 +34,14 @@ TASKS_A_CORE = 2  # handed to Spark at a time, so that no core waits for the dri
 
 
 def matches(name: str) -> bool:
-    """Whether an engine's name is Spark's: `spark` (inside spark-submit) or `spark://host:port`."""
+    """Return whether an engine's name is Spark's: `spark` (inside spark-submit) or
+    `spark://host:port`.
+    """
     return name == "spark" or name.startswith("spark://")
 
 
 def start(name: str, workers: int, lock: int, *, own_code: bool) -> "SparkEngine":
-    """The cluster as an engine; on the driver a task uses up to `workers` threads.
+    """Return the cluster as an engine; on the driver a task uses up to `workers` threads.
 
     Nodes cannot hold the corpus' `lock`: the driver does.
     """
@@ -47,7 +49,7 @@ def start(name: str, workers: int, lock: int, *, own_code: bool) -> "SparkEngine
 
 
 def connect(engine: str) -> Any:
-    """A SparkSession on the cluster, whose nodes are as this machine.
+    """Return a SparkSession on the cluster, whose nodes are as this machine.
 
     Raises RecipeError where they are not, or the extra is not installed.
     """
@@ -114,7 +116,7 @@ class SparkEngine:
         """Jobs are run when all are known."""
 
     def other_machines(self) -> "SparkNodes":
-        """The nodes."""
+        """Return the nodes."""
         return SparkNodes(self._context)
 
     def run(self, jobs: list[Job]) -> Iterator[Event]:
@@ -160,7 +162,7 @@ class SparkNodes(NamedTuple):
 
 
 def _on_a_node(context: Any, job: Job) -> tuple[Any, int]:
-    """(a job's result, its units of progress). Raises its error, or WorkerDied."""
+    """Return (a job's result, its units of progress). Raises its error, or WorkerDied."""
     try:
         data = pickle.dumps((dict(nodes.here()), job.function, job.task))
         answer = context.parallelize([data], 1).map(work).collect()[0]

@@ -66,12 +66,12 @@ def serve(handles: list[int]) -> None:
 
 
 def _modules() -> set[str]:
-    """The modules that are loaded and that a fork does not harm."""
+    """Return the modules that are loaded and that a fork does not harm."""
     return {name for name in [*sys.modules] if name.startswith(SAFE_TO_FORK)}
 
 
 def portable(error: BaseException) -> BaseException:
-    """An error that can cross a pipe, its traceback noted where it is no error of ours."""
+    """Return an error that can cross a pipe, its traceback noted where it is no error of ours."""
     if not isinstance(error, GristmillError):
         error.add_note("".join(traceback.format_exception(error)))
     try:

@@ -103,8 +103,8 @@ class MinHash:
         self._settings = _settings(True if near is None else near)
 
     def __call__(self, texts: Any, *, text: str = "text") -> np.ndarray:
-        """Signatures, (n, k) uint32. A text without words, or a missing one, has the largest number
-        in each place. Raises ArgumentError.
+        """Return signatures, (n, k) uint32. A text without words, or a missing one, has the largest
+        number in each place. Raises ArgumentError.
         """
         table = table_of(texts, text)
         size = signatures.permutation_count(self._settings)
@@ -119,7 +119,9 @@ class MinHash:
 
     @staticmethod
     def similarity(a: np.ndarray, b: np.ndarray) -> float:
-        """The share of places in which two signatures agree: an estimate of Jaccard similarity."""
+        """Return the share of places in which two signatures agree: an estimate of Jaccard
+        similarity.
+        """
         return float(np.mean(np.asarray(a) == np.asarray(b)))
 
 
@@ -130,7 +132,7 @@ def _settings(
     url: bool = False,
     keep: str = "first",
 ) -> Deduplicate:
-    """The recipe's `[deduplicate]`. Raises ArgumentError."""
+    """Return the recipe's `[deduplicate]`. Raises ArgumentError."""
     if keep not in ("first", "longest"):
         raise ArgumentError(f"keep = {keep!r}: it is 'first' or 'longest'")
     if near is True:
@@ -147,7 +149,7 @@ def _settings(
 
 
 def _documents(part: pa.Table, first: int) -> pa.RecordBatch:
-    """A slice as DOCUMENTS, numbered by rows; a missing text is empty."""
+    """Return a slice as DOCUMENTS, numbered by rows; a missing text is empty."""
     columns = {name: part[name].chunk(0) for name in part.column_names if name != "document"}
     columns["document"] = pa.array(np.arange(first, first + len(part)))
     columns["text"] = pc.fill_null(columns["text"], "")

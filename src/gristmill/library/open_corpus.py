@@ -42,16 +42,16 @@ class OpenCorpus:
 
     @property
     def funnel(self) -> Funnel:
-        """Documents in, what each step dropped and why, what is left."""
+        """Return documents in, what each step dropped and why, what is left."""
         return Funnel.stored(self.manifest.funnel, fresh=False)
 
     @property
     def tables(self) -> list[str]:
-        """The names of its tables."""
+        """Return the names of its tables."""
         return sorted(self._parts())
 
     def _parts(self) -> dict[str, list[Part]]:
-        """The files of each table: those of a folder, or one that has a name of its own."""
+        """Return the files of each table: those of a folder, or one that has a name of its own."""
         found: dict[str, list[Part]] = {}
         for part in self.manifest.parts:
             if part.path.endswith(".parquet"):
@@ -63,7 +63,7 @@ class OpenCorpus:
         return found
 
     def _files(self, table: str) -> list[Path]:
-        """The files of a table, in the order of raw shards. Raises ArgumentError,
+        """Return the files of a table, in the order of raw shards. Raises ArgumentError,
         VerificationError.
         """
         known = self._parts()
@@ -91,7 +91,7 @@ class OpenCorpus:
     def batches(
         self, table: str = "verdicts", columns: list[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """A table, some rows at a time. Raises ArgumentError, VerificationError."""
+        """Yield a table, some rows at a time. Raises ArgumentError, VerificationError."""
         for path in self._files(table):
             try:
                 with pq.ParquetFile(path) as file:
@@ -104,7 +104,7 @@ class OpenCorpus:
 
     @one_or_more("columns")
     def arrow(self, table: str = "verdicts", columns: list[str] | None = None) -> pa.Table:
-        """A table in memory. Raises ArgumentError, VerificationError."""
+        """Return a table in memory. Raises ArgumentError, VerificationError."""
         batches = list(self.batches(table, columns))
         if batches:
             tables = [pa.Table.from_batches([batch]) for batch in batches]
@@ -114,18 +114,18 @@ class OpenCorpus:
 
     @one_or_more("columns")
     def pandas(self, table: str = "verdicts", columns: list[str] | None = None) -> Any:
-        """A table as a pandas DataFrame. Raises MachineError without pandas."""
+        """Return a table as a pandas DataFrame. Raises MachineError without pandas."""
         _package("pandas")
         return self.arrow(table, columns).to_pandas()
 
     @one_or_more("columns")
     def polars(self, table: str = "verdicts", columns: list[str] | None = None) -> Any:
-        """A table as a Polars DataFrame. Raises MachineError without polars."""
+        """Return a table as a Polars DataFrame. Raises MachineError without polars."""
         return _package("polars").from_arrow(self.arrow(table, columns))
 
     def duckdb(self, table: str = "verdicts", connection: Any = None) -> Any:
-        """A table as a DuckDB relation that reads the files when it is asked; of a `connection`, or
-        of DuckDB's own.
+        """Return a table as a DuckDB relation that reads the files when it is asked; of a
+        `connection`, or of DuckDB's own.
         """
         import duckdb
 
@@ -135,8 +135,8 @@ class OpenCorpus:
         )
 
     def documents(self, *, kept: bool = True) -> Iterator[dict[str, Any]]:
-        """The documents, one after another: `document`, `text`, `url` and what else is known of
-        each; `parent`, the id in the field that its source names so; of kept ones also `copies`,
+        """Yield the documents, one after another: `document`, `text`, `url` and what else is known
+        of each; `parent`, the id in the field that its source names so; of kept ones also `copies`,
         the number of documents that were dropped as copies.
 
         `kept = False`: all documents whose text is stored, later duplicates included, with the
@@ -174,8 +174,8 @@ class OpenCorpus:
                 yield batch.append_column("reason", reason)
 
     def to_dataset(self) -> Any:
-        """The kept documents as a Hugging Face IterableDataset, read when they are asked for.
-        Raises MachineError without datasets.
+        """Return the kept documents as a Hugging Face IterableDataset, read when they are asked
+        for. Raises MachineError without datasets.
         """
         return _package("datasets").IterableDataset.from_generator(
             _documents_of, gen_kwargs={"path": str(self.path)}
@@ -207,7 +207,7 @@ def _documents_of(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _package(name: str) -> Any:
-    """An optional package. Raises MachineError where it is not installed."""
+    """Return an optional package. Raises MachineError where it is not installed."""
     import importlib
 
     try:

@@ -31,8 +31,8 @@ def language(
 def language(
     texts: Any, *, model: str | None = None, characters: int | Literal["all"] = 1000
 ) -> Any:
-    """The language of each text and the model's score: of one string a TextLanguage, otherwise a
-    table with `label` and `score`, null for a missing text.
+    """Return the language of each text and the model's score: of one string a TextLanguage,
+    otherwise a table with `label` and `score`, null for a missing text.
 
     `model` is a fastText model's path (None: lid.176.ftz); `characters` are read of each text.
     Raises ArgumentError, RecipeError.
@@ -70,8 +70,8 @@ def extract(
     favor: Literal["balanced", "precision", "recall"] = "balanced",
     format: Literal["text", "markdown"] = "text",  # noqa: A002
 ) -> Any:
-    """The main text of pages: of one page its text (None: there is none), otherwise the table of
-    `filters.Extract`: reason, measures, `text`, `title` and `declared_language`.
+    """Return the main text of pages: of one page its text (None: there is none), otherwise the
+    table of `filters.Extract`: reason, measures, `text`, `title` and `declared_language`.
 
     One page may be bytes: its charset is then found as a run finds it. `favor` and `format` are of
     the extractor "gristmill" alone. Raises ArgumentError, RecipeError.

@@ -29,7 +29,7 @@ CHEAP = 4  # ranks with which the dearest may exchange: with most, the cheapest 
 
 
 def deal(costs: Costs, ranks: int) -> np.ndarray:
-    """The rank of each of B windows, (B,) int64, from their costs (B,) int64, of 0 or more.
+    """Return the rank of each of B windows, (B,) int64, from their costs (B,) int64, of 0 or more.
 
     Every rank gets B / ranks windows. Takes B log B steps, and ROUNDS * ranks * B at most to
     exchange. Raises RecipeError if B cannot be
@@ -90,8 +90,8 @@ def _exchange(costs: Costs, dealt: np.ndarray, ranks: int) -> None:
 def _best_pair(
     costs: Costs, dealt: np.ndarray, sums: np.ndarray, dearest: int, other: int
 ) -> tuple[int, int] | None:
-    """The windows that two ranks exchange, so that the larger of their sums is least; None: no
-    exchange makes it smaller.
+    """Return the windows that two ranks exchange, so that the larger of their sums is least; None:
+    no exchange makes it smaller.
     """
     mine, theirs = np.flatnonzero(dealt == dearest), np.flatnonzero(dealt == other)
     theirs = theirs[np.argsort(costs[theirs], kind="stable")]
@@ -109,7 +109,7 @@ def _best_pair(
 
 
 def _groups(costs: Costs, ranks: int) -> np.ndarray:
-    """(B / ranks, ranks): the windows, dearest first."""
+    """Return (B / ranks, ranks): the windows, dearest first."""
     if ranks < 1 or len(costs) % ranks:
         raise RecipeError(
             f"{len(costs):,} windows for {ranks:,} ranks: each rank needs as many as the others"

@@ -41,44 +41,44 @@ class Batch(NamedTuple):
 
     @property
     def inputs(self) -> np.ndarray:
-        """(b, L): what the model reads."""
+        """Return (b, L): what the model reads."""
         return self.tokens[:, :-1]
 
     @property
     def targets(self) -> np.ndarray:
-        """(b, L): of each position the token behind it."""
+        """Return (b, L): of each position the token behind it."""
         return self.tokens[:, 1:]
 
     def cu_seqlens(self, size: int | None = None) -> np.ndarray:
-        """(segments + 1,) or (size,) int32, for FlashAttention: masks.cu_seqlens."""
+        """Return (segments + 1,) or (size,) int32, for FlashAttention: masks.cu_seqlens."""
         return masks.cu_seqlens(self, size)
 
     def max_seqlen(self) -> int:
-        """The length of the longest segment."""
+        """Return the length of the longest segment."""
         return masks.max_seqlen(self)
 
     def document_ids(self) -> np.ndarray:
-        """(b, L) int32, for FlexAttention; -1: padding."""
+        """Return (b, L) int32, for FlexAttention; -1: padding."""
         return masks.document_ids(self)
 
     def position_ids(self, *, restart: bool = True) -> np.ndarray:
-        """(b, L) int32 from 0 on in each segment, or in each document if not `restart`."""
+        """Return (b, L) int32 from 0 on in each segment, or in each document if not `restart`."""
         return masks.position_ids(self, restart=restart)
 
     def document_starts(self) -> np.ndarray:
-        """(b, L) bool: the first position of each segment."""
+        """Return (b, L) bool: the first position of each segment."""
         return masks.document_starts(self)
 
     def loss_mask(self, *, mask_boundaries: bool = True) -> np.ndarray:
-        """(b, L) bool: the positions whose target is a label."""
+        """Return (b, L) bool: the positions whose target is a label."""
         return masks.loss_mask(self, mask_boundaries=mask_boundaries)
 
     def labels(self, *, mask_boundaries: bool = True) -> np.ndarray:
-        """(b, L) int64: the targets; -100 where there is no label."""
+        """Return (b, L) int64: the targets; -100 where there is no label."""
         return masks.labels(self, mask_boundaries=mask_boundaries)
 
     def dense_mask(self) -> np.ndarray:
-        """(b, L, L) bool: which position attends to which."""
+        """Return (b, L, L) bool: which position attends to which."""
         return masks.dense_mask(self)
 
     def token_bytes(
@@ -89,8 +89,8 @@ class Batch(NamedTuple):
         leads: np.ndarray | None = None,
         begins: bool = False,
     ) -> np.ndarray:
-        """(b, L): the bytes that each label stands for, by masks.token_bytes of the corpus; `leads`
-        and `begins` as in masks.bytes_of_labels.
+        """Return (b, L): the bytes that each label stands for, by masks.token_bytes of the corpus;
+        `leads` and `begins` as in masks.bytes_of_labels.
         """
         return masks.bytes_of_labels(
             self, table, mask_boundaries=mask_boundaries, leads=leads, begins=begins

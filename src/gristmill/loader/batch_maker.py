@@ -45,12 +45,14 @@ class Turns(NamedTuple):
     group: int = 1
 
     def batch(self, given: int) -> int:
-        """The number of the batch that comes when `given` of them were made, from `first` on."""
+        """Return the number of the batch that comes when `given` of them were made, from `first`
+        on.
+        """
         turns, within = divmod(given, self.group)
         return self.first + turns * self.workers * self.group + within
 
     def mine(self, batches: np.ndarray) -> np.ndarray:
-        """Which of these batches (n,) int64 it makes, (n,) bool."""
+        """Return which of these batches (n,) int64 it makes, (n,) bool."""
         turns = (batches - self.first) // self.group
         return np.asarray((batches >= self.at) & (turns % self.workers == 0))
 
@@ -73,7 +75,7 @@ class BatchMaker:
     def __init__(
         self, corpus: TokenCorpus, plan: LoaderPlan, ranks: Ranks, turns: Turns | None = None
     ) -> None:
-        """Raises RecipeError if the batch cannot be dealt out so, VerificationError if the corpus
+        """Raise RecipeError if the batch cannot be dealt out so, VerificationError if the corpus
         is not the plan's.
         """
         self.corpus, self.plan, self.ranks, self.turns = corpus, plan, ranks, turns
@@ -104,7 +106,9 @@ class BatchMaker:
         return rows, micro
 
     def block(self, window: int) -> Block:
-        """The batches of some steps, from the one that begins at a window of the stream on."""
+        """Return the batches of some steps, from the one that begins at a window of the stream
+        on.
+        """
         number = self.plan.segment_at(window)
         segment, stop = self.plan.segments[number], self.plan.end_of(number)
         rows, micro = self.rows_of(segment)
@@ -133,7 +137,7 @@ class BatchMaker:
         return Block(end, batches, consumed.tolist())
 
     def batches_before(self, window: int) -> int:
-        """How many batches of this rank come before a window, the first of a step."""
+        """Return how many batches of this rank come before a window, the first of a step."""
         count = 0
         for number, segment in enumerate(self.plan.segments):
             until = min(window, self.plan.end_of(number) or window)
@@ -142,7 +146,7 @@ class BatchMaker:
         return count
 
     def step_with(self, batch: int) -> int:
-        """The first window of the step that has this rank's batch number `batch`."""
+        """Return the first window of the step that has this rank's batch number `batch`."""
         for number, segment in enumerate(self.plan.segments):
             rows, micro = self.rows_of(segment)
             steps, end = batch // (rows // micro), self.plan.end_of(number)
@@ -153,14 +157,14 @@ class BatchMaker:
         raise AssertionError
 
     def rows(self, windows: np.ndarray) -> Batch:
-        """Any windows (k,) int64 of the stream, all of one segment."""
+        """Return any windows (k,) int64 of the stream, all of one segment."""
         number = self.plan.segment_at(int(windows.min()))
         if number != self.plan.segment_at(int(windows.max())):
             raise RecipeError("windows of two segments of the plan have no common shape")
         return self._made(self.orders[number], windows)
 
     def _dealt(self, order: SegmentOrder, first: int) -> np.ndarray:
-        """The windows of a step that are dealt to this rank, ascending."""
+        """Return the windows of a step that are dealt to this rank, ascending."""
         windows = first + np.arange(order.segment.batch_size)
         found = order.reader.segments(order.runs(windows)[1])
         costs = np.zeros(len(windows), np.int64)
@@ -168,7 +172,7 @@ class BatchMaker:
         return np.asarray(windows[deal(costs, self.ranks.world_size) == self.ranks.rank])
 
     def _made(self, order: SegmentOrder, windows: np.ndarray) -> Batch:
-        """One batch of any windows of a segment."""
+        """Return one batch of any windows of a segment."""
         segment = order.segment
         sources, runs = order.runs(windows)
         used = np.bincount(runs.rows, runs.lengths, len(windows)).astype(np.int64)
@@ -184,7 +188,7 @@ class BatchMaker:
 
 
 def _with_begin(batch: Batch, begin: int) -> Batch:
-    """The batch with a token before each row, which is of the row's first segment."""
+    """Return the batch with a token before each row, which is of the row's first segment."""
     tokens, segments = batch.tokens, batch.segments
     longer = np.empty((len(tokens), tokens.shape[1] + 1), tokens.dtype)
     longer[:, 0], longer[:, 1:] = begin, tokens
@@ -200,7 +204,7 @@ def _with_begin(batch: Batch, begin: int) -> Batch:
 
 
 def _cut(whole: Batch, rows: int) -> list[Batch]:
-    """A batch as batches of some rows each, views of it."""
+    """Return a batch as batches of some rows each, views of it."""
     edges = np.arange(0, len(whole.windows) + 1, rows)
     cuts = np.searchsorted(whole.segments.rows, edges).tolist()
     batches = []

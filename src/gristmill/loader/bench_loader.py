@@ -77,7 +77,7 @@ def bench_loader(
 
 
 def _measured(loader: Loader, seconds: float) -> dict[str, float]:
-    """The rate of a loader, and how long `next` takes."""
+    """Return the rate of a loader, and how long `next` takes."""
     waits: list[float] = []
     tokens = 0
     start = now = time.perf_counter()
@@ -110,7 +110,7 @@ def _drop_pages(corpus: TokenCorpus) -> bool:
 
 
 def _step_ratio(corpus: TokenCorpus, settings: dict[str, Any]) -> float | None:
-    """`step_ratio` on a GPU; None: there is no torch, or no GPU."""
+    """Return `step_ratio` on a GPU; None: there is no torch, or no GPU."""
     try:
         import torch
     except ImportError:
@@ -128,8 +128,8 @@ def step_ratio(
     steps: int = 20,
     rounds: int = 7,
 ) -> float:
-    """The time of a training step with data over that with one batch again and again: the median
-    of rounds of `steps` steps of each. The model is `layers` linear layers of `width`.
+    """Return the time of a training step with data over that with one batch again and again: the
+    median of rounds of `steps` steps of each. The model is `layers` linear layers of `width`.
 
     `settings` are the loader's. On `cpu` it only shows that it works: a loader takes time there
     that the model would have.
@@ -168,7 +168,7 @@ def step_ratio(
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """A result of `bench_loader` for people."""
+    """Return a result of `bench_loader` for people."""
     first, resume = result["first_batch_seconds"], result["resume_seconds"]
     found = [f"first batch {first:.3f} s, resume at step {FAR:,} {resume:.3f} s"]
     for name in ("cold", "warm"):

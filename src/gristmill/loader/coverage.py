@@ -50,8 +50,8 @@ class TimesRead:
         self._waiting, self._count = [], 0
 
     def _steps(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where each stretch of tokens begins that were read equally often, and how often; both
-        (n,) int64, the first of token 0.
+        """Return where each stretch of tokens begins that were read equally often, and how often;
+        both (n,) int64, the first of token 0.
         """
         self._join()
         inner = self._places < self.tokens
@@ -61,7 +61,7 @@ class TimesRead:
         return places, times
 
     def tokens_by_times(self) -> dict[str, int]:
-        """How many tokens were read 0, 1, 2 ... times, by the number of times as text."""
+        """Return how many tokens were read 0, 1, 2 ... times, by the number of times as text."""
         places, times = self._steps()
         counts: Counter[int] = Counter()
         sizes = np.diff(places, append=self.tokens)
@@ -70,7 +70,7 @@ class TimesRead:
         return _as_text(counts)
 
     def documents_by_times(self, shards: Iterator[tuple[np.ndarray, np.ndarray]]) -> dict[str, int]:
-        """How many documents were read whole 0, 1, 2 ... times: the least of their tokens.
+        """Return how many documents were read whole 0, 1, 2 ... times: the least of their tokens.
 
         `shards` of TokenStream.every_document; one of them is in memory at a time.
         """

@@ -33,9 +33,9 @@ def seen(
     document: str | int | None = None,
     steps: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    """The documents of a `step`; or the steps that see a `document` (shard:row, or its number),
-    among `steps` (first, and the one behind the last) or in its source's first EPOCHS epochs; or
-    what `steps` have covered.
+    """Return the documents of a `step`; or the steps that see a `document` (shard:row, or its
+    number), among `steps` (first, and the one behind the last) or in its source's first EPOCHS
+    epochs; or what `steps` have covered.
 
     Raises RecipeError if there is no such document or step, VerificationError if the plan or the
     corpus is damaged.
@@ -57,12 +57,12 @@ class Ledger:
     """Questions about one plan over one corpus."""
 
     def __init__(self, corpus: TokenCorpus, plan: LoaderPlan) -> None:
-        """Opens no shard yet."""
+        """Open no shard yet."""
         self.corpus, self.plan = corpus, plan
         self._orders = Orders(corpus, plan)
 
     def step(self, step: int) -> dict[str, Any]:
-        """The windows of a step, and of each the documents in order with their tokens."""
+        """Return the windows of a step, and of each the documents in order with their tokens."""
         first = self._first(step)
         number = self.plan.segment_at(first)
         order, segment = self._orders[number], self.plan.segments[number]
@@ -97,7 +97,8 @@ class Ledger:
         return {"step": step, "sequence_length": segment.sequence_length, "windows": rows}
 
     def document(self, document: str | int, steps: tuple[int, int] | None = None) -> dict[str, Any]:
-        """Where a document is in its source, and the steps that see it, in the order of the run.
+        """Return where a document is in its source, and the steps that see it, in the order of the
+        run.
 
         Looks at a range of `steps`; without one, at the first EPOCHS epochs of each segment of the
         plan. Steps behind the end of a segment that another follows are none.
@@ -136,8 +137,8 @@ class Ledger:
         }
 
     def coverage(self, first: int, stop: int) -> dict[str, Any]:
-        """What steps first to stop - 1 cover: of each source windows, tokens, epochs, and how many
-        documents were seen whole how many times; and a digest of every token's place.
+        """Return what steps first to stop - 1 cover: of each source windows, tokens, epochs, and
+        how many documents were seen whole how many times; and a digest of every token's place.
 
         Memory grows with the windows of the sources (coverage.py), not with their tokens.
         """
@@ -190,7 +191,7 @@ class Ledger:
                 read[name].add(runs.positions[mine] - order.reader.base[source], runs.lengths[mine])
 
     def _range(self, first: int, stop: int) -> tuple[int, int]:
-        """The windows of a range of steps. Raises RecipeError."""
+        """Return the windows of a range of steps. Raises RecipeError."""
         first, stop = whole_number("step", first), whole_number("step", stop)
         if stop <= first:
             raise RecipeError(f"steps {first} to {stop}: the second is behind the last, and later")
@@ -212,8 +213,9 @@ def _seen_in(
     *,
     bounded: bool,
 ) -> list[tuple[int, int]]:
-    """The windows of a segment's stream, from `first` to before `end`, that have any of a source's
-    tokens within `bounds`, each with its epoch; of EPOCHS epochs if the range is not `bounded`.
+    """Return the windows of a segment's stream, from `first` to before `end`, that have any of a
+    source's tokens within `bounds`, each with its epoch; of EPOCHS epochs if the range is not
+    `bounded`.
     """
     windows, segment = order.windows[source], order.segment
     if windows is None or (end is not None and end <= first):
@@ -241,7 +243,7 @@ def _seen_in(
 
 
 def _number(document: str | int) -> int:
-    """A document's number. Raises RecipeError."""
+    """Return a document's number. Raises RecipeError."""
     if isinstance(document, str):
         shard, colon, row = document.partition(":")
         parts = [shard, row] if colon else [shard]
@@ -253,7 +255,7 @@ def _number(document: str | int) -> int:
 
 
 def _bounds(shards: Iterator[tuple[np.ndarray, np.ndarray]], number: int) -> tuple[int, int] | None:
-    """The tokens of a document in its stream, from and to; None if it has none there."""
+    """Return the tokens of a document in its stream, from and to; None if it has none there."""
     start: int | None = None
     end, before = 0, 0
     for documents, ends in shards:
@@ -265,7 +267,7 @@ def _bounds(shards: Iterator[tuple[np.ndarray, np.ndarray]], number: int) -> tup
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """A result of `seen` for people."""
+    """Return a result of `seen` for people."""
     if "step" in result:
         found = [f"step {result['step']:,}: {len(result['windows'])} windows"]
         for row in result["windows"]:

@@ -103,18 +103,18 @@ class Loader:
             self.seek(self.plan.segments[number].from_window)
 
     def _first_segment(self) -> int:
-        """The first segment of this corpus: a run that begins with it begins there."""
+        """Return the first segment of this corpus: a run that begins with it begins there."""
         here = [n for n, one in enumerate(self.plan.segments) if one.corpus == self.corpus.digest]
         return here[0] if here else len(self.plan.segments) - 1
 
     @property
     def step(self) -> int:
-        """The step that comes next, or that is under way."""
+        """Return the step that comes next, or that is under way."""
         return self.plan.step_of(self.windows)
 
     @property
     def sources(self) -> list[str]:
-        """The names of the sources by the numbers in `Batch.sources`."""
+        """Return the names of the sources by the numbers in `Batch.sources`."""
         segment = self.plan.segments[self.plan.segment_at(self.windows)]
         return [source.name for source in segment.sources]
 
@@ -122,8 +122,8 @@ class Loader:
         return self
 
     def __next__(self) -> Batch:
-        """The next batch of this rank. Raises VerificationError if a shard is damaged, RecipeError
-        if the loader is closed.
+        """Return the next batch of this rank. Raises VerificationError if a shard is damaged,
+        RecipeError if the loader is closed.
         """
         if self._closed:
             raise RecipeError(
@@ -174,8 +174,8 @@ class Loader:
 
     @property
     def batch(self) -> int:
-        """The number of this rank's batch that comes next, counted from the beginning of the run;
-        within a step, of the first of that step.
+        """Return the number of this rank's batch that comes next, counted from the beginning of the
+        run; within a step, of the first of that step.
         """
         return self._maker.batches_before(self.windows)
 
@@ -202,7 +202,8 @@ class Loader:
         self.seek(self.plan.window_of(step))
 
     def state_dict(self) -> dict[str, Any]:
-        """The windows that the whole job has consumed, and the plan: plain values, about 1 KB.
+        """Return the windows that the whole job has consumed, and the plan: plain values, about 1
+        KB.
 
         Within a step, of which some batches are not yielded yet, it is the state before that step.
         """
@@ -264,7 +265,7 @@ class Loader:
 
 
 def _plan_of(state: Mapping[str, Any]) -> LoaderPlan:
-    """The plan in a state. Raises VerificationError."""
+    """Return the plan in a state. Raises VerificationError."""
     found = state.get("format") if isinstance(state, Mapping) else type(state).__name__
     if isinstance(found, int) and found > STATE_FORMAT:
         raise VerificationError(
@@ -283,7 +284,7 @@ def _plan_of(state: Mapping[str, Any]) -> LoaderPlan:
 def _agreed(
     corpus: TokenCorpus, plan: LoaderPlan | Path | str | None, asked: dict[str, Any]
 ) -> LoaderPlan:
-    """The plan that is given, if what is asked agrees with it; else one that begins."""
+    """Return the plan that is given, if what is asked agrees with it; else one that begins."""
     if plan is None:
         for name in ("sequence_length", "batch_size"):
             if name not in asked:

@@ -32,7 +32,8 @@ IGNORED = -100  # the label that torch's cross entropy leaves out
 
 
 def token_bytes(corpus: "TokenCorpus") -> np.ndarray:
-    """How many bytes of text each token stands for, (vocabulary,) uint16; the end of text: 0.
+    """Return how many bytes of text each token stands for, (vocabulary,) uint16; the end of text:
+    0.
 
     By the tokenizer in the corpus. Raises RecipeError if it has none that can be read.
     """
@@ -42,8 +43,8 @@ def token_bytes(corpus: "TokenCorpus") -> np.ndarray:
 
 
 def leading_tokens(corpus: "TokenCorpus") -> np.ndarray:
-    """Which tokens have a byte less as the first of a document, (vocabulary,) bool: the tokenizer
-    puts a space before a text (Llama 2, T5). None are, of most tokenizers.
+    """Return which tokens have a byte less as the first of a document, (vocabulary,) bool: the
+    tokenizer puts a space before a text (Llama 2, T5). None are, of most tokenizers.
 
     By the tokenizer in the corpus. Raises RecipeError if it has none that can be read.
     """
@@ -63,7 +64,7 @@ def _fields(segments: "Segments") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def cu_seqlens(batch: "Batch", size: int | None = None) -> np.ndarray:
-    """(segments + 1,) int32: where the segments of the flattened batch begin, and b x L.
+    """Return (segments + 1,) int32: where the segments of the flattened batch begin, and b x L.
 
     `size`: (size,) int32 whatever the number of segments, for CUDA graphs and torch.compile: the
     last value is repeated, which is segments of no tokens. Raises RecipeError if it is too small.
@@ -87,22 +88,22 @@ def cu_seqlens(batch: "Batch", size: int | None = None) -> np.ndarray:
 
 
 def max_seqlen(batch: "Batch") -> int:
-    """The length of the longest segment, padding included; the sequence length where a value that
-    stays the same is better.
+    """Return the length of the longest segment, padding included; the sequence length where a value
+    that stays the same is better.
     """
     longest = batch.segments.lengths.max(initial=0)
     return max(int(longest), int(batch.padding.max(initial=0)))
 
 
 def document_ids(batch: "Batch") -> np.ndarray:
-    """(b, L) int32: 0, 1 and so on for the documents of a row; -1: padding."""
+    """Return (b, L) int32: 0, 1 and so on for the documents of a row; -1: padding."""
     out = np.full(_shape(batch), -1, np.int32)
     kernels.number(*_fields(batch.segments), out)
     return out
 
 
 def position_ids(batch: "Batch", *, restart: bool = True) -> np.ndarray:
-    """(b, L) int32: 0, 1 and so on in each segment, and in padding.
+    """Return (b, L) int32: 0, 1 and so on in each segment, and in padding.
 
     `restart` = False: a document that began in another window counts on from there, so that a
     position may be L or more.
@@ -123,7 +124,7 @@ def position_ids(batch: "Batch", *, restart: bool = True) -> np.ndarray:
 
 
 def document_starts(batch: "Batch") -> np.ndarray:
-    """(b, L) bool: the first position of each segment, and of padding."""
+    """Return (b, L) bool: the first position of each segment, and of padding."""
     rows, length = _shape(batch)
     out = np.zeros((rows, length), np.bool_)
     out[batch.segments.rows, batch.segments.starts] = True
@@ -133,7 +134,7 @@ def document_starts(batch: "Batch") -> np.ndarray:
 
 
 def loss_mask(batch: "Batch", *, mask_boundaries: bool = True) -> np.ndarray:
-    """(b, L) bool: the positions whose target is a label."""
+    """Return (b, L) bool: the positions whose target is a label."""
     rows, length = _shape(batch)
     segments = batch.segments
     out = np.ones((rows, length), np.bool_)
@@ -153,14 +154,14 @@ def loss_mask(batch: "Batch", *, mask_boundaries: bool = True) -> np.ndarray:
 
 
 def labels(batch: "Batch", *, mask_boundaries: bool = True, ignored: int = IGNORED) -> np.ndarray:
-    """(b, L) int64: the targets, and `ignored` where there is no label."""
+    """Return (b, L) int64: the targets, and `ignored` where there is no label."""
     mask = loss_mask(batch, mask_boundaries=mask_boundaries)
     return np.where(mask, batch.targets.astype(np.int64), ignored)
 
 
 def dense_mask(batch: "Batch") -> np.ndarray:
-    """(b, L, L) bool: whether position i attends to position j: j is not behind i, and in the same
-    segment. Padding attends to padding, so that no row of the mask is empty.
+    """Return (b, L, L) bool: whether position i attends to position j: j is not behind i, and in
+    the same segment. Padding attends to padding, so that no row of the mask is empty.
     """
     ids = document_ids(batch)
     length = ids.shape[1]
@@ -176,8 +177,8 @@ def bytes_of_labels(
     leads: np.ndarray | None = None,
     begins: bool = False,
 ) -> np.ndarray:
-    """(b, L) of the table's dtype: how many bytes of text each label stands for, 0 where there is
-    none. `table` (vocabulary,) is `token_bytes` of the corpus.
+    """Return (b, L) of the table's dtype: how many bytes of text each label stands for, 0 where
+    there is none. `table` (vocabulary,) is `token_bytes` of the corpus.
 
     A document's first token is a label if boundaries are not masked, or if the corpus has a token
     before each document, which `begins` says: then `leads`, `leading_tokens` of the corpus, takes

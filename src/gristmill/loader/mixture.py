@@ -24,8 +24,9 @@ MOST_WEIGHT = 1e300  # what is near the end of float64 has no sums
 
 
 def slots_of(weights: Sequence[Fraction]) -> list[int]:
-    """The slots of each source in the period: exact where the shares have a common denominator of
-    at most MOST_SLOTS, else MOST_SLOTS of them by the largest remainder (the first of equals).
+    """Return the slots of each source in the period: exact where the shares have a common
+    denominator of at most MOST_SLOTS, else MOST_SLOTS of them by the largest remainder (the first
+    of equals).
     """
     total = sum(weights, Fraction(0))
     shares = [weight / total for weight in weights]
@@ -43,8 +44,8 @@ def slots_of(weights: Sequence[Fraction]) -> list[int]:
 def weights_of(
     sources: Mapping[str, int], asked: Mapping[str, float | int] | None
 ) -> dict[str, Fraction]:
-    """The weight of every source: as asked, 0 for those that are not named. Without `asked`, and
-    where it only has zeros, those that it does not name are in proportion to their tokens.
+    """Return the weight of every source: as asked, 0 for those that are not named. Without `asked`,
+    and where it only has zeros, those that it does not name are in proportion to their tokens.
 
     `sources` is the tokens of each. Raises RecipeError.
     """
@@ -75,7 +76,7 @@ def weights_of(
 
 
 def _weight(name: str, value: float) -> Fraction:
-    """A weight as the decimal number that it is written as."""
+    """Return a weight as the decimal number that it is written as."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -110,18 +111,18 @@ class Mixture:
         return sources, periods * self.slots[sources] + self.ranks[slot]
 
     def window_of(self, source: int, rank: int) -> int:
-        """The inverse of `place`: where the window number `rank` of a source comes."""
+        """Return the inverse of `place`: where the window number `rank` of a source comes."""
         periods, rest = divmod(rank, int(self.slots[source]))
         return periods * self.period + int(self._places[self._first[source] + rest])
 
     def before(self, window: int) -> np.ndarray:
-        """How many windows of each source come before a window, (sources,) int64."""
+        """Return how many windows of each source come before a window, (sources,) int64."""
         periods, rest = divmod(window, self.period)
         return periods * self.slots + np.bincount(self.sources[:rest], minlength=len(self.slots))
 
 
 def _schedule(slots: Sequence[int]) -> list[int]:
-    """The source of each slot of the period."""
+    """Return the source of each slot of the period."""
     period = sum(slots)
     released: list[list[int]] = [[] for _ in range(period)]
     for source, count in enumerate(slots):

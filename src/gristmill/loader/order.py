@@ -65,7 +65,7 @@ class SegmentOrder:
         self._orders: dict[tuple[int, int], Permutation] = {}
 
     def permutation(self, source: int, epoch: int) -> Permutation:
-        """The order of an epoch of a source."""
+        """Return the order of an epoch of a source."""
         if (source, epoch) not in self._orders:
             if len(self._orders) >= KEPT_ORDERS:
                 self._orders.clear()
@@ -83,8 +83,8 @@ class SegmentOrder:
         return sources, epochs + self._first[sources, 0], places
 
     def window_of(self, source: int, epoch: int, place: int) -> int | None:
-        """The inverse of `place`: a window of the stream, or None if it comes before the segment's
-        first window (or never). It may be behind the segment's end.
+        """Return the inverse of `place`: a window of the stream, or None if it comes before the
+        segment's first window (or never). It may be behind the segment's end.
         """
         first_epoch, first_rank = self._first[source].tolist()
         rank = (epoch - first_epoch) * int(self._counts[source]) + place - first_rank
@@ -120,7 +120,8 @@ class SegmentOrder:
         return runs._replace(positions=runs.positions + self.reader.base[source])
 
     def labels(self, sources: np.ndarray, runs: Runs) -> Runs:
-        """The runs with one token more for every row that they fill: the label of its last column.
+        """Return the runs with one token more for every row that they fill: the label of its last
+        column.
 
         It is the token behind the row's last run, or the source's first where there is none.
         """
@@ -147,7 +148,7 @@ class Orders:
     """The orders of a plan's segments over one corpus, each made when it is first asked for."""
 
     def __init__(self, corpus: TokenCorpus, plan: LoaderPlan) -> None:
-        """Opens nothing."""
+        """Open nothing."""
         self.corpus, self.plan = corpus, plan
         self._made: dict[int, SegmentOrder] = {}
 

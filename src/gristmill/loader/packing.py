@@ -38,11 +38,11 @@ class PackedSource(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stream(self) -> TokenStream:
-        """Its tokens."""
+        """Return its tokens."""
         return self.corpus.stream(self.source, self.split)
 
     def made_from(self, **parameters: object) -> dict[str, object]:
-        """What an index is made from."""
+        """Return what an index is made from."""
         return {
             "corpus": self.corpus.digest,
             "source": self.source,
@@ -52,7 +52,7 @@ class PackedSource(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def check(self) -> None:
-        """Raises RecipeError for a sequence length that cannot be packed."""
+        """Raise RecipeError for a sequence length that cannot be packed."""
         if not 1 <= self.sequence_length <= LONGEST:
             raise RecipeError(
                 f"sequence_length = {self.sequence_length:,}: a packed window has 1 to {LONGEST:,} "
@@ -60,7 +60,7 @@ class PackedSource(msgspec.Struct, frozen=True, kw_only=True):
             )
 
     def refuse_longer(self) -> None:
-        """Raises RecipeError if documents are longer than a window."""
+        """Raise RecipeError if documents are longer than a window."""
         count = longest = 0
         for documents in document_lengths(self.stream):
             count += int(np.count_nonzero(documents > self.sequence_length))
@@ -79,7 +79,7 @@ class BestFitWindows:
     def __init__(
         self, of: PackedSource, seed: int, split_at: str | None = None, longer: str = "cut"
     ) -> None:
-        """Opens the index of pieces, or makes it. `split_at`: cut long documents at the ends of
+        """Open the index of pieces, or makes it. `split_at`: cut long documents at the ends of
         "paragraph"s or "sentence"s. `longer`: "cut" documents longer than a window, or "refuse".
 
         Raises RecipeError, VerificationError, MachineError.
@@ -147,7 +147,7 @@ class AlignedWindows:
     """Windows that begin with a document: those of one source."""
 
     def __init__(self, of: PackedSource, *, keep_rest: bool = False) -> None:
-        """Opens the index of windows, or makes it. Raises RecipeError, VerificationError,
+        """Open the index of windows, or makes it. Raises RecipeError, VerificationError,
         MachineError.
         """
         of.check()

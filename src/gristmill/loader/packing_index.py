@@ -53,7 +53,9 @@ class IndexRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def default_cache() -> Path:
-    """The folder where indexes are if none is named: $GRISTMILL_PACKING, or under ~/.cache."""
+    """Return the folder where indexes are if none is named: $GRISTMILL_PACKING, or under
+    ~/.cache.
+    """
     if named := os.environ.get(CACHE):
         return Path(named)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -146,8 +148,8 @@ class IndexWriter(NamedTuple):
 
 
 def opened(cache: Path, made_from: dict[str, Any], make: Any) -> PackingIndex:
-    """The index of these things; where there is none, or a damaged one, `make` makes it: it writes
-    `positions` into the folder of an IndexWriter and returns the counts.
+    """Return the index of these things; where there is none, or a damaged one, `make` makes it: it
+    writes `positions` into the folder of an IndexWriter and returns the counts.
 
     Of several processes one makes it, the others wait. Raises MachineError.
     """
@@ -178,7 +180,7 @@ def opened(cache: Path, made_from: dict[str, Any], make: Any) -> PackingIndex:
 
 
 def _read(place: Path, made_from: dict[str, Any]) -> PackingIndex | None:
-    """The index of a folder; None: there is none that is whole."""
+    """Return the index of a folder; None: there is none that is whole."""
     try:
         record = msgspec.convert(unseal((place / "index.json").read_bytes()), IndexRecord)
         if record.made_from != made_from:
@@ -197,7 +199,7 @@ def _read(place: Path, made_from: dict[str, Any]) -> PackingIndex | None:
 
 
 def _is_earlier(names: set[str]) -> bool:
-    """Whether these are the names in a cache of an earlier version."""
+    """Return whether these are the names in a cache of an earlier version."""
     return all(EARLIER.fullmatch(name) for name in names)
 
 

@@ -26,7 +26,7 @@ WIDE = tuple(character.encode() for character in "。！？｡।")
 
 
 def marks_of(spellings: Sequence[bytes]) -> np.ndarray:
-    """The marks of tokens by their bytes, (n,) uint8."""
+    """Return the marks of tokens by their bytes, (n,) uint8."""
     return np.array([_mark(spelling) for spelling in spellings], np.uint8)
 
 
@@ -47,8 +47,8 @@ def _mark(spelling: bytes) -> int:
 
 
 def spellings_of(corpus: TokenCorpus) -> list[bytes]:
-    """The bytes of text of each token of a corpus, by the tokenizer in it; a token that no text has
-    has none.
+    """Return the bytes of text of each token of a corpus, by the tokenizer in it; a token that no
+    text has has none.
 
     Raises RecipeError if it has none that can be read, VerificationError if it is damaged.
     """
@@ -58,7 +58,7 @@ def spellings_of(corpus: TokenCorpus) -> list[bytes]:
 
 
 def token_bytes_of_corpus(corpus: TokenCorpus) -> "TokenBytes":
-    """What text each token of a corpus stands for. Raises as `spellings_of`."""
+    """Return what text each token of a corpus stands for. Raises as `spellings_of`."""
     from gristmill.corpus.tokenizer_part import tokenizer_in
 
     tokenizer = tokenizer_in(corpus)
@@ -73,8 +73,9 @@ def token_bytes_of_corpus(corpus: TokenCorpus) -> "TokenBytes":
 def pieces_of(
     stream: TokenStream, limit: int, marks: np.ndarray | None = None, *, sentences: bool = False
 ) -> Iterator[np.ndarray]:
-    """The lengths of the pieces of all documents, in order, as arrays of uint32 of one shard each;
-    together they are the stream. `marks`: cut at the ends of paragraphs, and of sentences if asked.
+    """Yield the lengths of the pieces of all documents, in order, as arrays of uint32 of one shard
+    each; together they are the stream. `marks`: cut at the ends of paragraphs, and of sentences if
+    asked.
     """
     position = 0
     for documents in document_lengths(stream):
@@ -91,8 +92,8 @@ def pieces_of(
 
 
 def document_lengths(stream: TokenStream) -> Iterator[np.ndarray]:
-    """Tokens of the documents of a stream, (n,) int64 for each shard; a document that goes on in
-    the next shard counts there, as a whole.
+    """Yield tokens of the documents of a stream, (n,) int64 for each shard; a document that goes on
+    in the next shard counts there, as a whole.
     """
     number, left = -1, 0  # the last document of the shards before, and its tokens
     for shard in range(len(stream.shards)):

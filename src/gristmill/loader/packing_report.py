@@ -32,7 +32,9 @@ class PackedCounts(msgspec.Struct, frozen=True, kw_only=True):
     cut: int  # documents
 
     def shares(self) -> dict[str, float]:
-        """Shares of positions (utilisation, padding), documents (cut) and tokens (discarded)."""
+        """Return shares of positions (utilisation, padding), documents (cut) and tokens
+        (discarded).
+        """
         return {
             "utilisation": _share(self.positions - self.padding, self.positions),
             "padding": _share(self.padding, self.positions),
@@ -91,7 +93,7 @@ def packing_report(
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
-    """The report for people."""
+    """Return the report for people."""
     packing = dict(result["packing"])
     kind = packing.pop("kind")
     options = ", ".join(
@@ -172,7 +174,7 @@ def _counts(
 
 
 def _longer(stream: TokenStream, length: int) -> tuple[int, int]:
-    """Documents with tokens, and those longer than a window."""
+    """Return documents with tokens, and those longer than a window."""
     documents = cut = 0
     for some in document_lengths(stream):
         documents += int(np.count_nonzero(some))
@@ -181,7 +183,9 @@ def _longer(stream: TokenStream, length: int) -> tuple[int, int]:
 
 
 def _cut(stream: TokenStream, starts: np.ndarray, length: int) -> tuple[int, int]:
-    """Documents with tokens, and those of which a part is in a window, and not all in one."""
+    """Return documents with tokens, and those of which a part is in a window, and not all in
+    one.
+    """
     documents = cut = first = 0
     for some in document_lengths(stream):
         ends = first + np.cumsum(some)

@@ -10,7 +10,7 @@ MOST_STEP_TOKENS = 1 << 32  # of a step, of all ranks together
 
 
 def whole_number(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
-    """A whole number, as Python's int; numpy's are taken too. Raises RecipeError."""
+    """Return a whole number, as Python's int; numpy's are taken too. Raises RecipeError."""
     expected = "a whole number" if least is None else f"a number of {least} or more"
     try:
         number = operator.index(value)

@@ -12,8 +12,8 @@ from gristmill.kernels.loading.feistel import ROUNDS, permute
 
 
 def keys_of(corpus: str, seed: int, source: str, epoch: int, what: str = "windows") -> np.ndarray:
-    """(ROUNDS,) uint64: independent keys for each corpus (sha256 of its manifest), seed, source,
-    epoch and purpose; by BLAKE2b (RFC 7693).
+    """Return (ROUNDS,) uint64: independent keys for each corpus (sha256 of its manifest), seed,
+    source, epoch and purpose; by BLAKE2b (RFC 7693).
     """
     text = "\0".join(("gristmill order 1", corpus, str(seed), source, str(epoch), what))
     digest = hashlib.blake2b(text.encode(), digest_size=8 * ROUNDS).digest()
@@ -28,7 +28,7 @@ class Permutation:
         self.count, self.keys = count, keys
 
     def forward(self, indices: np.ndarray) -> np.ndarray:
-        """Which of 0..count - 1 comes at each of these places, (k,) int64."""
+        """Return which of 0..count - 1 comes at each of these places, (k,) int64."""
         return permute(np.ascontiguousarray(indices, np.int64), self.count, self.keys)
 
     def inverse(self, items: np.ndarray) -> np.ndarray:

@@ -53,7 +53,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         weights: Mapping[str, float] | None = None,
         packing: Packing = "concat",
     ) -> "LoaderPlan":
-        """The plan of a run that begins. `weights` are shares of tokens by source.
+        """Return the plan of a run that begins. `weights` are shares of tokens by source.
 
         Raises RecipeError if it cannot be read so, VerificationError if the corpus is damaged.
         """
@@ -69,7 +69,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def digest(self) -> str:
-        """The sha256 that the plan's JSON carries."""
+        """Return the sha256 that the plan's JSON carries."""
         return str(msgspec.json.decode(seal(self))[PROOF])
 
     def save(self, path: Path | str, *, force: bool = False) -> None:
@@ -98,7 +98,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @classmethod
     def decode(cls, data: bytes, where: str = "the plan") -> "LoaderPlan":
-        """The plan of its JSON. Raises VerificationError."""
+        """Return the plan of its JSON. Raises VerificationError."""
         try:
             if len(data) > LARGEST:
                 raise ValueError(f"more than {LARGEST >> 20} MiB")
@@ -127,7 +127,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         batch_size: int | None = None,
         packing: Packing | None = None,
     ) -> "LoaderPlan":
-        """The plan with a segment more, from a window on; what is not given stays.
+        """Return the plan with a segment more, from a window on; what is not given stays.
 
         `corpus` is the corpus from there on, the same or another one of the same tokenizer or of a
         later version that has grown from it (`gristmill tokenizer grow`). Windows before
@@ -174,7 +174,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return plan
 
     def _continued(self, found: PlanSegment) -> PlanSegment:
-        """A new segment whose sources go on where this plan leaves them."""
+        """Return a new segment whose sources go on where this plan leaves them."""
         last = self.segments[-1]
         same = ("corpus", "sequence_length", "packing")
         goes_on = all(getattr(last, name) == getattr(found, name) for name in same)
@@ -199,7 +199,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return msgspec.structs.replace(found, sources=sources)
 
     def _begun(self, until: int, names: set[str]) -> dict[str, int]:
-        """The last epoch of each of these sources that is begun before a window.
+        """Return the last epoch of each of these sources that is begun before a window.
 
         From one segment to the next no source goes back, so the last one that reads it says it:
         a node's plan has a segment for each rotation, and a mix takes a millisecond to compute.
@@ -215,17 +215,17 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return begun
 
     def segment_at(self, window: int) -> int:
-        """The number of the segment that has a window."""
+        """Return the number of the segment that has a window."""
         numbers = [n for n, one in enumerate(self.segments) if one.from_window <= window]
         return numbers[-1]
 
     def end_of(self, number: int) -> int | None:
-        """The window behind a segment's last; None: it has no end."""
+        """Return the window behind a segment's last; None: it has no end."""
         later = self.segments[number + 1 :]
         return later[0].from_window if later else None
 
     def step_of(self, window: int) -> int:
-        """The step that has a window, counted from the beginning of the run."""
+        """Return the step that has a window, counted from the beginning of the run."""
         steps = 0
         for number, segment in enumerate(self.segments):
             end = self.end_of(number)
@@ -235,7 +235,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         raise AssertionError
 
     def window_of(self, step: int) -> int:
-        """The first window of a step. Raises RecipeError for a step that no run reaches."""
+        """Return the first window of a step. Raises RecipeError for a step that no run reaches."""
         steps = 0
         for number, segment in enumerate(self.segments):
             end = self.end_of(number)
@@ -251,8 +251,8 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         raise AssertionError
 
     def continues(self, before: "LoaderPlan", window: int) -> bool:
-        """Whether windows before this one are those of the plan `before`: it is this plan, or this
-        plan has only changes from `window` on beside it.
+        """Return whether windows before this one are those of the plan `before`: it is this plan,
+        or this plan has only changes from `window` on beside it.
         """
         count = len(before.segments)
         return self.segments[:count] == before.segments and all(
@@ -260,7 +260,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
     def _check(self) -> None:
-        """Raises ValueError or RecipeError where the plan says what cannot be."""
+        """Raise ValueError or RecipeError where the plan says what cannot be."""
         if self.format != FORMAT:
             raise ValueError(f"format {self.format}, expected {FORMAT}")
         if not self.segments or self.segments[0].from_window != 0:
@@ -275,7 +275,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def _has_grown_from(corpus: TokenCorpus, tokenizer: str) -> bool:
-    """Whether the tokenizer of a corpus is a later version of one, by its sha256. Raises
+    """Return whether the tokenizer of a corpus is a later version of one, by its sha256. Raises
     VerificationError if its file is damaged.
     """
     if corpus.format.tokenizer == tokenizer:
@@ -287,7 +287,9 @@ def _has_grown_from(corpus: TokenCorpus, tokenizer: str) -> bool:
 
 
 def _begun_in(segment: PlanSegment, windows: int) -> dict[str, int]:
-    """The last epoch of each source that the first windows of a segment begin, or go on with."""
+    """Return the last epoch of each source that the first windows of a segment begin, or go on
+    with.
+    """
     begun = {}
     for source, count in zip(segment.sources, segment.mixture.before(windows), strict=True):
         if source.windows and (count or source.rank):
@@ -297,7 +299,7 @@ def _begun_in(segment: PlanSegment, windows: int) -> dict[str, int]:
 
 
 def _format_of(data: bytes) -> int:
-    """The format that a plan says it has; 0 if it says none."""
+    """Return the format that a plan says it has; 0 if it says none."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -311,7 +313,7 @@ def _short(error: Exception) -> str:
 
 
 def _is_plan(path: Path) -> bool:
-    """Whether a file is a plan, or one that was changed after it was written."""
+    """Return whether a file is a plan, or one that was changed after it was written."""
     try:
         with open(path, "rb") as file:
             found = msgspec.json.decode(file.read(LARGEST), type=dict[str, msgspec.Raw])

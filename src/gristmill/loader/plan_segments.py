@@ -52,7 +52,7 @@ class PlanSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     unread: int = 0  # windows of the epoch under way before, which no step reads
 
     def check(self) -> None:
-        """Raises ValueError for values that cannot be."""
+        """Raise ValueError for values that cannot be."""
         if not 0 < len(self.name) <= LONGEST_NAME:
             raise ValueError(f"a source's name has {len(self.name):,} characters")
         below = {
@@ -92,16 +92,16 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def text_positions(self) -> int:
-        """How many positions of a window are tokens of the corpus."""
+        """Return how many positions of a window are tokens of the corpus."""
         return text_positions(self.sequence_length, self.packing)
 
     @property
     def mixture(self) -> Mixture:
-        """Its mix, computed from the slots at each call."""
+        """Return its mix, computed from the slots at each call."""
         return Mixture([source.slots for source in self.sources])
 
     def check(self) -> None:
-        """Raises ValueError for values that cannot be, RecipeError for such a packing."""
+        """Raise ValueError for values that cannot be, RecipeError for such a packing."""
         if not 0 <= self.from_window <= MOST_WINDOWS:
             raise ValueError(f"from_window is {self.from_window:,}")
         if self.batch_size < 1 or self.sequence_length < 1:
@@ -125,7 +125,7 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def opened(corpus: TokenCorpus | Path | str) -> TokenCorpus:
-    """A corpus, opened where it is not yet. Raises RecipeError, VerificationError."""
+    """Return a corpus, opened where it is not yet. Raises RecipeError, VerificationError."""
     if not isinstance(corpus, TokenCorpus | str | os.PathLike):
         raise RecipeError(f"corpus = {corpus!r}: it is the folder of a corpus")
     return corpus if isinstance(corpus, TokenCorpus) else TokenCorpus.open(corpus)
@@ -141,7 +141,7 @@ def segment_of(
     weights: Mapping[str, float] | None,
     packing: dict[str, Any],
 ) -> PlanSegment:
-    """A segment whose sources all begin at epoch 0. Raises RecipeError."""
+    """Return a segment whose sources all begin at epoch 0. Raises RecipeError."""
     sequence_length = whole_number("sequence_length", sequence_length, 1, MOST_STEP_TOKENS)
     batch_size = whole_number("batch_size", batch_size, 1, MOST_STEP_TOKENS // sequence_length)
     seed = whole_number("seed", seed)

@@ -40,7 +40,7 @@ class Prefetch:
         self._thread.start()
 
     def next(self) -> Block:
-        """The next block; waits for it. Raises what the thread raised."""
+        """Return the next block; waits for it. Raises what the thread raised."""
         found = self._blocks.get()
         if isinstance(found, BaseException):
             self._stop.set()

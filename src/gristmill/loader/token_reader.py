@@ -78,7 +78,7 @@ class TokenReader:
                     )
 
     def segments(self, runs: Runs) -> Segments:
-        """The documents of runs. Raises VerificationError."""
+        """Return the documents of runs. Raises VerificationError."""
         pieces = [self._segments(some) for some in self._pieces(runs)]
         if len(pieces) == 1:
             return pieces[0]

@@ -87,11 +87,11 @@ class TokenDataset(IterableDataset):  # type: ignore[misc]
 
     @property
     def plan(self) -> LoaderPlan:
-        """The plan; save it, and `gristmill seen` answers from it."""
+        """Return the plan; save it, and `gristmill seen` answers from it."""
         return self._loader.plan
 
     def __iter__(self) -> Iterator[Item]:
-        """Raises RecipeError in a process of another rank, and where it is not known which batches
+        """Raise RecipeError in a process of another rank, and where it is not known which batches
         of the iteration before were delivered.
         """
         worker = get_worker_info()
@@ -124,7 +124,7 @@ class TokenDataset(IterableDataset):  # type: ignore[misc]
             yield _item(batch, self._loader.windows, number)
 
     def _end_of_epoch(self, batch: int) -> int | None:
-        """The step before which the epoch ends that has a batch of this rank."""
+        """Return the step before which the epoch ends that has a batch of this rank."""
         if self._steps is None:
             return None
         step = self.plan.step_of(self._loader.place_of(batch)[0])
@@ -172,7 +172,7 @@ class TokenDataset(IterableDataset):  # type: ignore[misc]
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the iteration is, for the next one to go on behind the last batch that was
+        """Return where the iteration is, for the next one to go on behind the last batch that was
         delivered: of this rank, within a step if need be. In a worker it is that worker's place,
         for as many workers. For a state that any job resumes from, use `state_after`.
         """
@@ -184,8 +184,8 @@ class TokenDataset(IterableDataset):  # type: ignore[misc]
         return state
 
     def state_after(self, item: Item) -> dict[str, Any]:
-        """The state when the batch has been trained on, of whole steps, whichever worker made it:
-        for any number of ranks and workers.
+        """Return the state when the batch has been trained on, of whole steps, whichever worker
+        made it: for any number of ranks and workers.
         """
         return {**self._loader.state_dict(), "windows": item["consumed"], "batches": 0}
 
@@ -243,7 +243,7 @@ class TokenWindows(Dataset):  # type: ignore[misc]
         return self.__getitems__([window])[0]
 
     def __getitems__(self, windows: Sequence[int]) -> list[Item]:
-        """Rows of one array: they are copied once."""
+        """Return rows of one array: they are copied once."""
         if not 0 <= min(windows) <= max(windows) < self._windows:
             raise IndexError(f"window {max(windows)} of {self._windows}")
         if self._maker is None:
@@ -256,8 +256,8 @@ class TokenWindows(Dataset):  # type: ignore[misc]
 
 
 def _ranks() -> tuple[int, int]:
-    """The rank of this process, and how many there are. Raises RecipeError if the environment says
-    one of them alone, or no number.
+    """Return the rank of this process, and how many there are. Raises RecipeError if the
+    environment says one of them alone, or no number.
     """
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -274,7 +274,7 @@ def _ranks() -> tuple[int, int]:
 
 
 def _item(batch: Batch, consumed: int, number: int) -> Item:
-    """A batch as tensors; nothing is copied."""
+    """Return a batch as tensors; nothing is copied."""
     tokens = torch.from_numpy(batch.tokens)
     return {
         "inputs": tokens[:, :-1],
@@ -292,7 +292,7 @@ def _item(batch: Batch, consumed: int, number: int) -> Item:
 
 
 def batch_of(item: Item) -> Batch:
-    """The numpy batch of an item that is on the CPU, for `loader.masks`."""
+    """Return the numpy batch of an item that is on the CPU, for `loader.masks`."""
     inputs = item["inputs"]
     rows, length = inputs.shape
     tokens = torch.as_strided(inputs, (rows, length + 1), (length + 1, 1)).numpy()

@@ -33,7 +33,7 @@ class Sharing:
     """
 
     def __init__(self) -> None:
-        """Makes the memory: 24 KB."""
+        """Make the memory: 24 KB."""
         self.numbers = torch.zeros(_TABLES + 3 * MOST_WORKERS, dtype=torch.int64).share_memory_()
 
     def __getstate__(self) -> Any:
@@ -71,7 +71,7 @@ class Sharing:
 
     @property
     def group(self) -> int:
-        """Batches of a turn."""
+        """Return batches of a turn."""
         return max(int(self.numbers[_GROUP]), 1)
 
     def resume(self, worker: int, batch: int) -> None:
@@ -79,7 +79,9 @@ class Sharing:
         self._resumed()[worker] = batch + 1
 
     def resumed(self, workers: int | None = None) -> int | None:
-        """The batch that comes next where all workers have loaded their states; else None."""
+        """Return the batch that comes next where all workers have loaded their states; else
+        None.
+        """
         loaded = self._resumed()
         loaded = loaded[loaded > 0] if workers is None else loaded[:workers]
         return int(loaded.min()) - 1 if len(loaded) and bool((loaded > 0).all()) else None
@@ -124,7 +126,7 @@ class Deliveries:
         return self
 
     def __next__(self) -> Any:
-        """Raises RecipeError if a later iteration has begun."""
+        """Raise RecipeError if a later iteration has begun."""
         check_current(self.dataset, self._iteration)
         item = next(self._iterator)
         if self._group:
@@ -150,7 +152,9 @@ def check_current(dataset: CountedDataset, iteration: int) -> None:
 
 
 def _last_batch(item: Any) -> int | None:
-    """The number of the last batch in what a DataLoader gives; None if a collate_fn left it out."""
+    """Return the number of the last batch in what a DataLoader gives; None if a collate_fn left it
+    out.
+    """
     if not isinstance(item, Mapping) or "batch" not in item:
         return None
     return int(torch.as_tensor(item["batch"]).max())

@@ -31,7 +31,7 @@ def text_positions(sequence_length: int, packing: Mapping[str, Any]) -> int:
 
 
 def packing_of(given: Packing) -> dict[str, Any]:
-    """A packing as a plan stores it: its kind, and its parameters. Raises RecipeError."""
+    """Return a packing as a plan stores it: its kind, and its parameters. Raises RecipeError."""
     if not isinstance(given, str | Mapping):
         raise RecipeError(f"packing = {given!r}: it is a name, or a table with its parameters")
     packing: dict[str, Any] = {"kind": given} if isinstance(given, str) else dict(given)
@@ -61,7 +61,7 @@ def windows_of(
     sequence_length: int,
     packing: Mapping[str, Any],
 ) -> Windows:
-    """The windows of a source; makes the index of a packing where it is not in its cache.
+    """Return the windows of a source; makes the index of a packing where it is not in its cache.
 
     Raises RecipeError if there are none, VerificationError and MachineError.
     """

@@ -26,7 +26,8 @@ class Windows(Protocol):
     unused: int  # tokens of the source that are in no window of an epoch
 
     def runs(self, epoch: int, windows: np.ndarray) -> Runs:
-        """What windows (k,) int64 of an epoch have: window i in row i, ordered by row and column.
+        """Return what windows (k,) int64 of an epoch have: window i in row i, ordered by row and
+        column.
 
         The runs of a row fill it from column 0 on without gaps; columns behind them are padding.
         Positions are of the source's TokenStream; a run lies within it. The label behind a row's
@@ -35,8 +36,8 @@ class Windows(Protocol):
         ...
 
     def locate(self, epoch: int, start: int, stop: int) -> np.ndarray:
-        """The windows of an epoch that have any of tokens start to stop of the source, (k,) int64,
-        ascending.
+        """Return the windows of an epoch that have any of tokens start to stop of the source, (k,)
+        int64, ascending.
         """
         ...
 
@@ -68,7 +69,7 @@ class ConcatWindows:
         self._offsets: dict[int, int] = {}
 
     def offset(self, epoch: int) -> int:
-        """Where the cut of an epoch begins."""
+        """Return where the cut of an epoch begins."""
         if epoch not in self._offsets:
             word = int(keys_of(*self._key, epoch, "offset")[0])
             self._offsets[epoch] = word % self._length

@@ -59,7 +59,7 @@ class DoremiSettings(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """What a checkpoint must be of."""
+        """Return what a checkpoint must be of."""
         return hashlib.sha256(json.dumps(self._asdict(), sort_keys=True).encode()).hexdigest()
 
 
@@ -99,7 +99,8 @@ def doremi(
     force: bool = False,
     on_line: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """The weights of a corpus' sources by DoReMi; goes on with a run that was stopped in `out`.
+    """Return the weights of a corpus' sources by DoReMi; goes on with a run that was stopped in
+    `out`.
 
     `corpus` is the folder of a finished corpus, or the recipe whose output it is.
     `size` names the shape of reference and proxy (`proxy.SIZES`), `steps` are those of each.
@@ -159,7 +160,7 @@ def doremi(
 
 
 def _is_earlier(run: DoremiRun) -> bool:
-    """Whether the folder has this run, begun by an earlier version."""
+    """Return whether the folder has this run, begun by an earlier version."""
     try:
         return bool(proxy.read_state(run.out / STATE)["settings"] == run.settings.digest)
     except (GristmillError, KeyError):
@@ -167,7 +168,7 @@ def _is_earlier(run: DoremiRun) -> bool:
 
 
 def _resumed(run: DoremiRun) -> dict[str, Any]:
-    """The state of the last checkpoint, or that of a beginning. Raises RecipeError."""
+    """Return the state of the last checkpoint, or that of a beginning. Raises RecipeError."""
     path = run.out / STATE
     if not path.exists():
         return _beginning("reference")
@@ -244,7 +245,9 @@ def _train_proxy(run: DoremiRun, state: dict[str, Any]) -> np.ndarray:
 
 
 def _model_of(run: DoremiRun, state: dict[str, Any]) -> tuple[proxy.Tensors, Any]:
-    """The model and its optimizer, as they were or new; both models begin with the same numbers."""
+    """Return the model and its optimizer, as they were or new; both models begin with the same
+    numbers.
+    """
     settings = run.settings
     model = proxy.started(settings.config, settings.seed, run.device)
     optimizer = torch.optim.AdamW(
@@ -259,7 +262,7 @@ def _model_of(run: DoremiRun, state: dict[str, Any]) -> tuple[proxy.Tensors, Any
 
 
 def _table_of(run: DoremiRun, state: dict[str, Any], columns: int) -> np.ndarray:
-    """The figures of every step, filled up to the state's."""
+    """Return the figures of every step, filled up to the state's."""
     rows = np.zeros((run.settings.steps, columns))
     if state["rows"] is not None:
         rows[: state["step"]] = state["rows"].numpy()
@@ -283,14 +286,14 @@ def _tokens(batch: Batch, device: str) -> Any:
 
 
 def _excess(losses: Any, reference: Any, batch: Batch, count: int) -> np.ndarray:
-    """The lambda of each source, (sources,): how much the proxy is behind the reference, token by
-    token, 0 where it is not, and the mean of that.
+    """Return the lambda of each source, (sources,): how much the proxy is behind the reference,
+    token by token, 0 where it is not, and the mean of that.
     """
     return _by_source((losses - reference).clamp(min=0), batch, count)
 
 
 def _by_source(losses: Any, batch: Batch, count: int) -> np.ndarray:
-    """The mean over the tokens of each source, (sources,) float64; 0 for one without any."""
+    """Return the mean over the tokens of each source, (sources,) float64; 0 for one without any."""
     rows = losses.detach().double().mean(dim=1).cpu().numpy()
     windows = np.bincount(batch.sources, minlength=count)
     return np.asarray(np.bincount(batch.sources, rows, minlength=count) / np.maximum(windows, 1))
@@ -387,7 +390,7 @@ def _answer(run: DoremiRun, rows: np.ndarray) -> dict[str, Any]:
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """What DoReMi found, for people."""
+    """Return what DoReMi found, for people."""
     width = max(map(len, found["weights"]))
     out = [f"weights, the mean over {found['steps']:,} steps:"]
     for name, weight in found["weights"].items():

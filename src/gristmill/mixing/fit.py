@@ -49,7 +49,7 @@ def fit_mix(
     plot: Path | str | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """The mix for which the laws predict the best metrics.
+    """Return the mix for which the laws predict the best metrics.
 
     `objective` are weights of the metrics (default: all the same); lower is better unless
     `maximize`. `supply` ({source: tokens}) and `tokens`, those of the training run, limit a source
@@ -103,7 +103,7 @@ def fit_mix(
 
 
 def _weights(runs: Swarm, objective: Mapping[str, float] | None) -> np.ndarray:
-    """The weight of each metric, (metrics,), of sum 1."""
+    """Return the weight of each metric, (metrics,), of sum 1."""
     given = dict.fromkeys(runs.metrics, 1.0) if objective is None else dict(objective)
     if unknown := sorted(given.keys() - set(runs.metrics)):
         raise RecipeError(f"no metric {unknown[0]!r}; there are {', '.join(runs.metrics)}")
@@ -114,7 +114,7 @@ def _weights(runs: Swarm, objective: Mapping[str, float] | None) -> np.ndarray:
 
 
 def _natural(runs: Swarm, supply: Mapping[str, int] | None) -> np.ndarray:
-    """The mix to compare with: in proportion to tokens, or the mean of the runs."""
+    """Return the mix to compare with: in proportion to tokens, or the mean of the runs."""
     if supply is None:
         return np.asarray(runs.ratios.mean(axis=0))
     counts = np.array([float(supply[name]) for name in runs.sources])
@@ -122,7 +122,7 @@ def _natural(runs: Swarm, supply: Mapping[str, int] | None) -> np.ndarray:
 
 
 def _fitted(runs: Swarm, place: int, law: str, seed: int) -> Fitted:
-    """A metric's law, chosen by the error on runs that it has not seen."""
+    """Return a metric's law, chosen by the error on runs that it has not seen."""
     values = runs.values[:, place]
     many = len(runs.names) >= MANY * len(runs.sources)
     kinds = [one for one in CANDIDATES if law in (one, "best")]
@@ -264,7 +264,7 @@ def _warnings(runs: Swarm, fitted: list[Fitted], mix: np.ndarray, gains: np.ndar
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """What `fit_mix` found, for people."""
+    """Return what `fit_mix` found, for people."""
     out = [f"{found['runs']} runs"]
     if found["unmatched"]:
         out.append(f"  in one file alone, left out: {', '.join(found['unmatched'][:5])}")
@@ -297,7 +297,7 @@ def lines(found: Mapping[str, Any]) -> list[str]:
 
 
 def weights_toml(shares: Mapping[str, float]) -> list[str]:
-    """`[mix.weights]` with shares of four decimals that sum to 1 exactly."""
+    """Return `[mix.weights]` with shares of four decimals that sum to 1 exactly."""
     parts = {name: round(share * 10_000) for name, share in shares.items()}
     largest = max(parts, key=lambda name: (parts[name], name))
     parts[largest] += 10_000 - sum(parts.values())

@@ -19,8 +19,8 @@ SMOOTHING = 1e-3  # the paper's c
 def updated(
     weights: np.ndarray, excess: np.ndarray, *, eta: float = ETA, smoothing: float = SMOOTHING
 ) -> np.ndarray:
-    """The weights (domains,), of sum 1, after a step with these excess losses (domains,), the
-    lambdas: none is below 0.
+    """Return the weights (domains,), of sum 1, after a step with these excess losses (domains,),
+    the lambdas: none is below 0.
 
     Raises GristmillError for one that is not finite.
     """

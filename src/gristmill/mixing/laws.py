@@ -37,7 +37,9 @@ def fit_law(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, starts: int = S
 
 
 def needed(name: str) -> Any:
-    """A module of the extra, such as `scipy.optimize`. Raises MachineError where it is absent."""
+    """Return a module of the extra, such as `scipy.optimize`. Raises MachineError where it is
+    absent.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -54,7 +56,7 @@ def _linear(x: np.ndarray, y: np.ndarray) -> Law:
 
 
 def _log_linear(x: np.ndarray, y: np.ndarray, seed: int, starts: int) -> Law:
-    """The best of several starts, in units of the metric's deviation, by Huber's loss."""
+    """Return the best of several starts, in units of the metric's deviation, by Huber's loss."""
     optimize = needed("scipy.optimize")
     centre, scale = float(y.mean()), float(y.std()) or 1.0
     target = (y - centre) / scale

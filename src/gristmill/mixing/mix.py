@@ -43,7 +43,7 @@ class Stage(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """The tokens that it reads: the budget, rounded to whole steps."""
+        """Return the tokens that it reads: the budget, rounded to whole steps."""
         return self.steps * self.batch_size * self.sequence_length
 
 
@@ -56,7 +56,7 @@ def mix(
     seed: int | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Tokens and epochs of each source by the `[mix]` of a recipe; writes a loader's plan.
+    """Return tokens and epochs of each source by the `[mix]` of a recipe; writes a loader's plan.
 
     `corpus` is its folder (default: the recipe's `output`). `supply` are the tokens of sources that
     have none yet. `plan` is the file of the loader's plan to write, for which the corpus must be
@@ -93,7 +93,7 @@ def mix(
 
 
 def stages_of(settings: Mix, tokens: Mapping[str, int]) -> list[Stage]:
-    """The stages of a mix over sources with these tokens.
+    """Return the stages of a mix over sources with these tokens.
 
     Raises RecipeError where a source cannot supply what a rule asks for.
     """
@@ -131,7 +131,7 @@ def stages_of(settings: Mix, tokens: Mapping[str, int]) -> list[Stage]:
 
 
 def plan_of(stages: list[Stage], corpus: TokenCorpus | Path | str, seed: int) -> LoaderPlan:
-    """The loader's plan of stages: a segment each, in order. Raises RecipeError."""
+    """Return the loader's plan of stages: a segment each, in order. Raises RecipeError."""
     corpus = opened(corpus)
     first = stages[0]
     made = LoaderPlan.start(
@@ -155,7 +155,7 @@ def plan_of(stages: list[Stage], corpus: TokenCorpus | Path | str, seed: int) ->
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """What `mix` found, for people."""
+    """Return what `mix` found, for people."""
     width = max(len(name) for name in (*found["supply"], "source"))
     out = []
     for stage in found["stages"]:
@@ -182,7 +182,7 @@ def lines(found: Mapping[str, Any]) -> list[str]:
 def supply_of(
     recipe: Path | str, corpus: Path | str | None, supply: Mapping[str, int] | None
 ) -> tuple[dict[str, int], TokenCorpus | None, Recipe]:
-    """The tokens of each source of a recipe, its corpus if that is finished, and the recipe.
+    """Return the tokens of each source of a recipe, its corpus if that is finished, and the recipe.
 
     Raises RecipeError where they are not known.
     """
@@ -196,7 +196,7 @@ def supply_of(
 
 
 def corpus_of(path: Path | str) -> Path:
-    """The folder of a corpus: the path, or the output of the recipe that it is.
+    """Return the folder of a corpus: the path, or the output of the recipe that it is.
 
     Raises RecipeError for a recipe without an output.
     """
@@ -212,7 +212,7 @@ def corpus_of(path: Path | str) -> Path:
 def _tokens(
     recipe: Recipe, corpus: TokenCorpus | None, supply: Mapping[str, int] | None, name: str
 ) -> dict[str, int]:
-    """The tokens of each source."""
+    """Return the tokens of each source."""
     if corpus is not None:
         if supply:
             raise RecipeError(f"{corpus.root} is finished: its tokens are known, and not given")
@@ -239,8 +239,8 @@ def _tokens(
 
 
 def _all_of(rule: Shares, shares: Mapping[str, float], tokens: Mapping[str, int]) -> int:
-    """The most tokens that can be read by these shares with no source read more often than the rule
-    allows (once, if it says nothing).
+    """Return the most tokens that can be read by these shares with no source read more often than
+    the rule allows (once, if it says nothing).
     """
     most = rule.max_epochs or 1.0
     return math.floor(
@@ -268,7 +268,7 @@ def _check_supply(stages: list[Stage], tokens: Mapping[str, int]) -> None:
 
 
 def _read(stages: list[Stage], tokens: Mapping[str, int]) -> dict[str, int]:
-    """The tokens of each source that the stages read."""
+    """Return the tokens of each source that the stages read."""
     return {
         name: round(math.fsum(stage.shares[name] * stage.tokens for stage in stages))
         for name in tokens

@@ -33,7 +33,7 @@ MOST_POINTS = 2000  # of a line
 
 
 def figure(columns: int) -> tuple[Any, Sequence[Any]]:
-    """A figure with panels side by side. Raises MachineError without the extra."""
+    """Return a figure with panels side by side. Raises MachineError without the extra."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -120,5 +120,5 @@ def plot_weights(path: Path, sources: Sequence[str], weights: np.ndarray) -> Non
 
 
 def _plain(name: str) -> str:
-    """A name as it is: matplotlib reads dollar signs as formulas."""
+    """Return a name as it is: matplotlib reads dollar signs as formulas."""
     return name[:40].replace("$", r"\$")

@@ -78,7 +78,7 @@ def propose_mixes(
 
 
 def _draw(natural: np.ndarray, caps: np.ndarray, runs: int, seed: int) -> list[np.ndarray]:
-    """The natural mix, and `runs` - 1 others."""
+    """Return the natural mix, and `runs` - 1 others."""
     random = np.random.default_rng(seed)
     low, high = np.log(STRENGTHS)
     mixes = [within(natural, caps)]
@@ -114,7 +114,7 @@ def _plan(corpus: TokenCorpus, shares: dict[str, float], length: int, batch: int
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """What was drawn, for people."""
+    """Return what was drawn, for people."""
     mixes = found["runs"]
     first = next(iter(mixes.values()))
     out = [f"{len(mixes)} mixes are in {found['out']}/ratios.csv; shares, from least to most:"]

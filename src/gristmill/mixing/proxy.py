@@ -36,7 +36,7 @@ class ProxyConfig(NamedTuple):
 
     @property
     def parameters(self) -> int:
-        """How many numbers it has."""
+        """Return how many numbers it has."""
         return (
             (self.vocabulary + self.sequence_length) * self.width
             + self.layers * (12 * self.width**2 + 2 * self.width)
@@ -64,7 +64,7 @@ SIZES = {
 
 
 def config_of(size: str, vocabulary: int, sequence_length: int) -> ProxyConfig:
-    """The shape of a size by name. Raises RecipeError."""
+    """Return the shape of a size by name. Raises RecipeError."""
     if size not in SIZES:
         raise RecipeError(f"size {size!r}: it is one of {', '.join(SIZES)}")
     width, layers, heads = SIZES[size]
@@ -93,7 +93,7 @@ def shapes(config: ProxyConfig) -> dict[str, tuple[tuple[int, ...], float | None
 
 
 def started(config: ProxyConfig, seed: int, device: str = "cpu") -> Tensors:
-    """A model's first parameters; the same seed gives the same numbers on every device."""
+    """Return a model's first parameters; the same seed gives the same numbers on every device."""
     drawn = torch.Generator().manual_seed(seed)
     found = {
         name: torch.ones(shape) if scale is None else torch.randn(shape, generator=drawn) * scale
@@ -103,8 +103,8 @@ def started(config: ProxyConfig, seed: int, device: str = "cpu") -> Tensors:
 
 
 def logits(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
-    """The scores of the next token, (rows, length, vocabulary) float32, for tokens (rows, length)
-    int64.
+    """Return the scores of the next token, (rows, length, vocabulary) float32, for tokens (rows,
+    length) int64.
     """
     rows, length = tokens.shape
     width = config.width
@@ -125,7 +125,9 @@ def logits(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
 
 
 def token_losses(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
-    """The loss of each token in nats, (rows, length) float32, of tokens (rows, length + 1)."""
+    """Return the loss of each token in nats, (rows, length) float32, of tokens (rows, length +
+    1).
+    """
     scores = logits(model, config, tokens[:, :-1])
     found = functional.cross_entropy(
         scores.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none"
@@ -154,7 +156,7 @@ def load_model(folder: Path | str, device: str = "cpu") -> tuple[Tensors, ProxyC
 
 
 def plain(model: Tensors) -> Tensors:
-    """A model's numbers, on the processor and apart from gradients."""
+    """Return a model's numbers, on the processor and apart from gradients."""
     return {name: value.detach().to("cpu", copy=True) for name, value in model.items()}
 
 

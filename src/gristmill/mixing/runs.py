@@ -71,7 +71,7 @@ def read_runs(ratios: Path | str, metrics: Path | str) -> Swarm:
 
 
 def _table(path: Path | str) -> _RunTable:
-    """One CSV: numbers by run."""
+    """Return one CSV: numbers by run."""
     if not isinstance(path, str | os.PathLike):
         raise RecipeError(f"{path!r}: name a CSV file")
     path = Path(path)
@@ -126,7 +126,7 @@ def _rows(
 
 
 def _is_number(header: str) -> bool:
-    """Whether a column is of numbers: pandas' index columns are `Unnamed: 0` or empty."""
+    """Return whether a column is of numbers: pandas' index columns are `Unnamed: 0` or empty."""
     return header not in LABELS and not header.startswith("Unnamed:")
 
 

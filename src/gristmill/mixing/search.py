@@ -33,7 +33,7 @@ class Objective(NamedTuple):
 def caps_of(
     sources: Sequence[str], supply: Mapping[str, int] | None, tokens: int | None, max_epochs: float
 ) -> np.ndarray:
-    """The largest share of each source, (sources,). Raises RecipeError."""
+    """Return the largest share of each source, (sources,). Raises RecipeError."""
     if supply is None:
         return np.ones(len(sources))
     if missing := [name for name in sources if name not in supply]:
@@ -54,13 +54,13 @@ def caps_of(
 def best_mix(
     objective: Objective, caps: np.ndarray, natural: np.ndarray, seed: int, *, smooth: bool
 ) -> np.ndarray:
-    """The mix (sources,) with the least objective, of sum 1 and no share above its cap."""
+    """Return the mix (sources,) with the least objective, of sum 1 and no share above its cap."""
     return best_of(objective, caps, points_under(caps, natural, seed), smooth=smooth)
 
 
 def points_under(caps: np.ndarray, natural: np.ndarray, seed: int) -> np.ndarray:
-    """Mixes (SAMPLES, sources) of which the best is looked for: drawn from Dirichlet distributions
-    round the natural one and over the whole simplex, and brought under their caps.
+    """Return mixes (SAMPLES, sources) of which the best is looked for: drawn from Dirichlet
+    distributions round the natural one and over the whole simplex, and brought under their caps.
     """
     points = drawn_mixes(natural, SAMPLES, seed)
     return np.array([within(point, caps) for point in points]) if (caps < 1).any() else points
@@ -69,8 +69,8 @@ def points_under(caps: np.ndarray, natural: np.ndarray, seed: int) -> np.ndarray
 def best_of(
     objective: Objective, caps: np.ndarray, points: np.ndarray, *, smooth: bool, starts: int = 8
 ) -> np.ndarray:
-    """The best mix (sources,) by way of `points` (n, sources). Smooth objectives are followed
-    downhill from the best `starts` of them; else it is the mean of the best.
+    """Return the best mix (sources,) by way of `points` (n, sources). Smooth objectives are
+    followed downhill from the best `starts` of them; else it is the mean of the best.
     """
     values = objective(points)
     order = np.argsort(values, kind="stable")
@@ -87,7 +87,7 @@ def best_of(
 
 
 def drawn_mixes(natural: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Mixes (count, sources): half round the natural one, half over the whole simplex."""
+    """Return mixes (count, sources): half round the natural one, half over the whole simplex."""
     random = np.random.default_rng(seed)
     strengths = 10.0 ** random.uniform(0, 2, count // 2)
     alpha = np.maximum(natural, 1e-3)
@@ -97,7 +97,7 @@ def drawn_mixes(natural: np.ndarray, count: int, seed: int) -> np.ndarray:
 
 
 def within(mix: np.ndarray, caps: np.ndarray) -> np.ndarray:
-    """A mix brought under its caps: what is above one goes to the others, in proportion."""
+    """Return a mix brought under its caps: what is above one goes to the others, in proportion."""
     mix = np.maximum(mix, 0.0)
     mix = mix / mix.sum() if mix.sum() > 0 else caps / caps.sum()
     for _ in range(len(mix) + 1):
@@ -116,7 +116,7 @@ def within(mix: np.ndarray, caps: np.ndarray) -> np.ndarray:
 
 
 def _downhill(objective: Objective, caps: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """A local minimum by sequential least squares (SLSQP)."""
+    """Return a local minimum by sequential least squares (SLSQP)."""
     optimize: Any = needed("scipy.optimize")
     found = optimize.minimize(
         lambda mix: float(objective(mix[None])[0]),

@@ -22,7 +22,7 @@ from gristmill.tokens.partitions import belongs_to
 def shares_of(
     rule: Shares, tokens: Mapping[str, int], budget: int | None = None
 ) -> dict[str, float]:
-    """The share of each source, in the order of `tokens`; they sum to 1.
+    """Return the share of each source, in the order of `tokens`; they sum to 1.
 
     `tokens` are those that each source has, `budget` those that will be read (default: all). The
     shares depend on no order of the sources but for rounding's last digit. Raises RecipeError for a
@@ -52,7 +52,7 @@ def shares_of(
 
 
 def parts_of(name: str, sources: Mapping[str, int]) -> list[str]:
-    """The sources that a name means: itself, or its parts. Raises RecipeError."""
+    """Return the sources that a name means: itself, or its parts. Raises RecipeError."""
     if name in sources:
         return [name]
     parts = [source for source in sources if belongs_to(source, name)]
@@ -62,7 +62,7 @@ def parts_of(name: str, sources: Mapping[str, int]) -> list[str]:
 
 
 def _of_parts(given: Mapping[str, float], tokens: Mapping[str, int]) -> dict[str, float]:
-    """What is given for names, for each source; one that is not named has 0."""
+    """Return what is given for names, for each source; one that is not named has 0."""
     amounts = dict.fromkeys(tokens, 0.0)
     named: dict[str, str] = {}
     for name, value in given.items():
@@ -82,8 +82,8 @@ def _of_parts(given: Mapping[str, float], tokens: Mapping[str, int]) -> dict[str
 
 
 def _unimax(tokens: Mapping[str, int], budget: int, most: float) -> dict[str, float]:
-    """Tokens of each source: the budget that is left in equal parts, from the smallest source up,
-    each at most `most` times its tokens.
+    """Return tokens of each source: the budget that is left in equal parts, from the smallest
+    source up, each at most `most` times its tokens.
     """
     if (supply := most * sum(tokens.values())) < budget:
         raise RecipeError(

@@ -32,6 +32,6 @@ STOPS = ("plan", "fetch", *dict.fromkeys(phase.stops_by for phase in PHASES))
 
 
 def is_last(phase: Phase[Any]) -> bool:
-    """Whether no later phase stops by the same name."""
+    """Return whether no later phase stops by the same name."""
     later = PHASES[PHASES.index(phase) + 1 :]
     return phase.stops_by not in [one.stops_by for one in later]

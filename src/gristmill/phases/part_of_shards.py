@@ -37,12 +37,14 @@ class ShardsPart(NamedTuple):
     of: int
 
     def has(self, shard: int) -> bool:
-        """Whether a shard is in it."""
+        """Return whether a shard is in it."""
         return shard % self.of == self.number - 1
 
 
 def parse(given: str, engine: str = "local") -> ShardsPart:
-    """The part that `3/16` names. Raises RecipeError, also for an engine that has no parts."""
+    """Return the part that `3/16` names. Raises RecipeError, also for an engine that has no
+    parts.
+    """
     found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", given)
     part = ShardsPart(int(found[1]), int(found[2])) if found else ShardsPart(0, 0)
     if not 1 <= part.number <= part.of <= MOST:
@@ -163,7 +165,9 @@ def run_part(
 
 
 def paths_of(plan: Plan, folder: Path, cache: Cache, corpus: Corpus) -> dict[int, Path]:
-    """Where the raw shards of a plan are. Raises RecipeError for one that is not fetched yet."""
+    """Return where the raw shards of a plan are. Raises RecipeError for one that is not fetched
+    yet.
+    """
     paths = {}
     for shard in plan.shards:
         if shard.missing is not None:

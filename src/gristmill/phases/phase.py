@@ -80,26 +80,26 @@ class Phase(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
 
     @property
     def stops_by(self) -> str:
-        """The name for --until."""
+        """Return the name for --until."""
         return self.stop or self.name
 
     def is_asked_by(self, recipe: Recipe) -> bool:
-        """Whether a recipe asks for it."""
+        """Return whether a recipe asks for it."""
         return self.is_asked is None or self.is_asked(recipe)
 
     def key(self, task: Any) -> str:
-        """The content key of a task, 64 hexadecimal digits."""
+        """Return the content key of a task, 64 hexadecimal digits."""
         formats = formats_of(self.formats)
         return content_key(self.name, formats=formats, task=key_fields(task))
 
     def record_name(self, number: int, recipe: Recipe) -> str:
-        """The name of a task's record under work/state/<phase>/."""
+        """Return the name of a task's record under work/state/<phase>/."""
         if self.scope == "shard":
             return shard_name(number)
         return recipe.source[number].name if self.scope == "source" else WHOLE
 
     def label(self, number: int, state: "State") -> str:
-        """What messages call a task."""
+        """Return what messages call a task."""
         if self.scope == "shard":
             return label(state.plan.shards[number])
         return f"{self.name} {self.record_name(number, state.recipe)}"
@@ -129,20 +129,22 @@ class State(NamedTuple):
     phase: Phase[Any] | None = None  # whose tasks are made; null: all is to be seen
 
     def of_phase(self, phase: Phase[Any]) -> "State":
-        """The state as a phase sees it: the recipe's fields that it declares, the others with
-        their defaults.
+        """Return the state as a phase sees it: the recipe's fields that it declares, the others
+        with their defaults.
         """
         return self._replace(recipe=narrow(self.recipe, phase.recipe), phase=phase)
 
     def of(self, phase: Phase[Counts]) -> dict[int, Record[Counts]]:
-        """The records of an earlier phase that this one reads from."""
+        """Return the records of an earlier phase that this one reads from."""
         reader = self.phase
         if reader is not None and reader != phase and not set(reader.reads) & set(phase.writes):
             raise AssertionError(f"{reader.name} declares nothing that {phase.name} writes")
         return self.records.get(phase.name, {})
 
     def one(self, phase: Phase[Counts]) -> Record[Counts] | None:
-        """The record of an earlier phase about the whole corpus; null: it was not asked for."""
+        """Return the record of an earlier phase about the whole corpus; null: it was not asked
+        for.
+        """
         return self.of(phase).get(0)
 
 
@@ -152,8 +154,8 @@ def formats_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def key_fields(task: Any) -> dict[str, Any]:
-    """The fields of a task that its key is made of. A value with a method `key` says itself what of
-    it counts.
+    """Return the fields of a task that its key is made of. A value with a method `key` says itself
+    what of it counts.
     """
     hints = typing.get_type_hints(type(task), include_extras=True)
     names = [name for name in stored_keys(task) if not _is_runtime(hints[name])]
@@ -176,7 +178,7 @@ def _content(value: Any) -> Any:
 
 
 def narrow(recipe: Recipe, fields: Iterable[str]) -> Recipe:
-    """A recipe whose other fields have their defaults, or null where they have none."""
+    """Return a recipe whose other fields have their defaults, or null where they have none."""
     tree: dict[str, Any] = {}
     for field in fields:
         *tables, last = field.split(".")

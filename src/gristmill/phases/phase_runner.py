@@ -57,7 +57,7 @@ class _EarlyJobs:
         return self._jobs.count > 0
 
     def rest(self, jobs: list[Job]) -> Iterator[Event]:
-        """The events so far; then those of the jobs that are left, and of these."""
+        """Yield the events so far; then those of the jobs that are left, and of these."""
         for job in jobs:
             self._jobs.add(job)
         try:
@@ -137,7 +137,7 @@ class PhaseRunner:
         return Ran(dict(sorted(records.items())), failed)
 
     def _taken_over(self, phase: Phase[Any], tasks: dict[int, Any]) -> "_EarlyJobs | None":
-        """What was begun early of a phase, if it is what the phase would do now."""
+        """Return what was begun early of a phase, if it is what the phase would do now."""
         begun, self._early = self._early, None
         if begun is None:
             return None
@@ -153,7 +153,7 @@ class PhaseRunner:
     def _stored(
         self, phase: Phase[Any], tasks: dict[int, Any], names: dict[int, str]
     ) -> dict[int, Record[Any]]:
-        """The records of tasks that are done, their files checked byte by byte."""
+        """Return the records of tasks that are done, their files checked byte by byte."""
         damaged: list[str] = []
 
         def look(given: tuple[int, Any]) -> Record[Any] | None:

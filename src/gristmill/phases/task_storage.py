@@ -39,7 +39,7 @@ def execute(
 
 
 def record_of(phase: Phase[Any], key: str, output: Output) -> Record[Any]:
-    """The record of a task that has this content key."""
+    """Return the record of a task that has this content key."""
     phase.check_folders(output)
     parts, work = list(output.parts), list(output.work)
     return Record(key=key, parts=parts, work=work, counts=output.counts)
@@ -51,7 +51,7 @@ class TaskStorage(Protocol):
     def jobs(
         self, phase: Phase[Any], tasks: dict[int, Any], names: dict[int, str], state: State
     ) -> list[Job]:
-        """A job for each task, whose result is its record. Raises Damaged."""
+        """Return a job for each task, whose result is its record. Raises Damaged."""
         ...
 
     def run(self, phase: Phase[Any], jobs: list[Job]) -> Iterator[Event]:
@@ -72,7 +72,7 @@ class TaskStorage(Protocol):
 
 
 def folder_jobs(phase: Phase[Any], tasks: dict[int, Any], names: dict[int, str]) -> list[Job]:
-    """Jobs for workers that reach the tasks' own paths."""
+    """Return jobs for workers that reach the tasks' own paths."""
     return [
         Job(names[number], partial(execute, phase, names[number]), task)
         for number, task in tasks.items()
@@ -166,11 +166,13 @@ class TaskFiles:
                         to.append((path, part))
 
     def of(self, number: int, task: Any) -> list[File]:
-        """The files that a task reads: of its raw shards those in the folders that it opens."""
+        """Return the files that a task reads: of its raw shards those in the folders that it
+        opens.
+        """
         return self.own(number, task) + self.shared(task)
 
     def own(self, number: int, task: Any) -> list[File]:
-        """Those that are of its raw shards alone."""
+        """Return those that are of its raw shards alone."""
         if self._phase.scope == "shard":
             found = self._own.get(shard_name(number), [])
         else:
@@ -180,7 +182,7 @@ class TaskFiles:
         return self._opened(task, found)
 
     def shared(self, task: Any) -> list[File]:
-        """Those that other tasks read as well."""
+        """Return those that other tasks read as well."""
         return self._opened(task, self._shared)
 
     def _opened(self, task: Any, files: Iterable[File]) -> list[File]:
@@ -191,7 +193,7 @@ class TaskFiles:
 
 
 def _files(record: Record[Any]) -> Iterator[tuple[str, str, Part]]:
-    """(its path from the root in a run, the path that phases declare, the part)."""
+    """Yield (its path from the root in a run, the path that phases declare, the part)."""
     for part in record.parts:
         yield f"work/stage/{part.path}", part.path, part
     for part in record.work:

@@ -119,7 +119,7 @@ class OnNodes:
         )
 
     def _shared(self, path: Path, sha256: str) -> ObjectFile:
-        """A file that is in the store already, or is brought there from this machine."""
+        """Return a file that is in the store already, or is brought there from this machine."""
         objects = self._corpus.objects
         if objects.size(sha256) is None:
             if not path.is_file():
@@ -139,7 +139,7 @@ class OnNodes:
 
 
 def storage_of(corpus: Corpus, engine: Engine, threads: int) -> TaskStorage:
-    """Where the tasks of a run read and write; `threads` are the driver's."""
+    """Return where the tasks of a run read and write; `threads` are the driver's."""
     if not isinstance(corpus, StoredCorpus):
         return InFolder(engine)
     if engine.other_machines() is None:
@@ -148,7 +148,7 @@ def storage_of(corpus: Corpus, engine: Engine, threads: int) -> TaskStorage:
 
 
 def _paths_of(task: Any) -> list[tuple[str, str]]:
-    """The paths of the driver in a task, and the digests of what lies there."""
+    """Return the paths of the driver in a task, and the digests of what lies there."""
     found = []
     if hasattr(task, "path"):
         found.append((task.path, task.sha256))
@@ -159,7 +159,7 @@ def _paths_of(task: Any) -> list[tuple[str, str]]:
 
 
 def with_paths(task: Any, root: Path, places: dict[str, Path]) -> Any:
-    """A task with the paths of another machine."""
+    """Return a task with the paths of another machine."""
     changes: dict[str, Any] = {"root": str(root)}
     if hasattr(task, "path"):
         changes["path"] = str(places[task.path])
@@ -202,7 +202,7 @@ def execute_on_node(
 
 
 def _kept(bucket: Bucket, wanted: ObjectFile, here: Path) -> Path:
-    """A file that other tasks on this node read as well."""
+    """Return a file that other tasks on this node read as well."""
     path = here / KEPT / wanted.sha256
     try:
         return proven(path, wanted.sha256)

@@ -136,7 +136,7 @@ class Count:
 
 
 def time_left(seconds: float, share: float) -> float | None:
-    """The seconds that the rest of the work takes, by those that a share (0 to 1) of it took; null:
-    too little is done to say.
+    """Return the seconds that the rest of the work takes, by those that a share (0 to 1) of it
+    took; null: too little is done to say.
     """
     return seconds * (1.0 - share) / share if LEAST_SHARE <= share < 1.0 else None

@@ -13,13 +13,16 @@ LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.
 
 
 def memory_of_all() -> int:
-    """The memory of this process and of all that descend from it, in bytes; 0: not known here."""
+    """Return the memory of this process and of all that descend from it, in bytes; 0: not known
+    here.
+    """
     return sum(map(memory, processes())) if PROC.exists() else 0
 
 
 def processes() -> dict[int, float]:
-    """Processor seconds of this process and of all that descend from it, by process number; those
-    of a process that ended count for the process that awaited it. Without /proc this one only.
+    """Return processor seconds of this process and of all that descend from it, by process number;
+    those of a process that ended count for the process that awaited it. Without /proc this one
+    only.
     """
     parents, seconds = {}, {}
     for stat in PROC.glob("[0-9]*/stat"):
@@ -36,7 +39,9 @@ def processes() -> dict[int, float]:
 
 
 def memory(pid: int) -> int:
-    """The proportional set size of a process in bytes; 0 if it ended or there is no /proc."""
+    """Return the proportional set size of a process in bytes; 0 if it ended or there is no
+    /proc.
+    """
     with suppress(OSError):
         for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -45,8 +50,8 @@ def memory(pid: int) -> int:
 
 
 def free_memory() -> int | None:
-    """The bytes of memory that are free on this machine, at most what its container may use; None:
-    it does not say.
+    """Return the bytes of memory that are free on this machine, at most what its container may use;
+    None: it does not say.
     """
     try:
         found = re.search(r"^MemAvailable: *(\d+) kB", (PROC / "meminfo").read_text(), re.MULTILINE)

@@ -15,7 +15,7 @@ Show = Callable[[dict[str, Any]], None]
 
 
 def notebook_display() -> Show | None:
-    """What shows events (counted_work.py) in a notebook; None: this is none."""
+    """Return what shows events (counted_work.py) in a notebook; None: this is none."""
     display = notebook()
     return None if display is None else NotebookBars(display).show
 

@@ -28,14 +28,14 @@ def notebook() -> Any:
 
 
 def moves_cursor(stream: TextIO) -> bool:
-    """Whether a line on this stream can be written again: a terminal, and none that TERM calls
-    dumb.
+    """Return whether a line on this stream can be written again: a terminal, and none that TERM
+    calls dumb.
     """
     return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 
 def seconds_text(seconds: float) -> str:
-    """A length of time, as a person says it: `8 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
+    """Return a length of time, as a person says it: `8 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`."""
     whole = max(round(seconds), 0)
     for size, name, smaller, smaller_name in (
         (86400, "d", 3600, "h"),
@@ -49,7 +49,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """Bytes, as a person says them: `4 kB`, `81 MB`, `1.2 GB`."""
+    """Return bytes, as a person says them: `4 kB`, `81 MB`, `1.2 GB`."""
     for scale, name in ((1e12, "TB"), (1e9, "GB")):
         if size >= scale:
             return f"{size / scale:,.1f} {name}"
@@ -57,8 +57,8 @@ def size_text(size: float) -> str:
 
 
 def state_text(event: dict[str, Any], memory: int = 0) -> str:
-    """How far the work of a progress event is (counted_work.py): done, rate, the time that is left,
-    memory in bytes (0: not known).
+    """Return how far the work of a progress event is (counted_work.py): done, rate, the time that
+    is left, memory in bytes (0: not known).
     """
     seconds = max(event.get("seconds", 0.0), 1e-3)
     unit, done, jobs = event.get("unit"), event["done"], event["jobs"]
@@ -80,7 +80,7 @@ def state_text(event: dict[str, Any], memory: int = 0) -> str:
 
 
 def short_text(event: dict[str, Any]) -> str:
-    """The same for a narrow line: `25 %, 20.0 MB/s, 12 s left`."""
+    """Return the same for a narrow line: `25 %, 20.0 MB/s, 12 s left`."""
     seconds = max(event.get("seconds", 0.0), 1e-3)
     unit, done, jobs = event.get("unit"), event["done"], event["jobs"]
     if unit == "":
@@ -109,8 +109,8 @@ class Markup:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text for a line of this many columns, because one that is wrapped cannot be written again:
-    without what is in brackets and the program's name, if it is too long, and then cut.
+    """Return a text for a line of this many columns, because one that is wrapped cannot be written
+    again: without what is in brackets and the program's name, if it is too long, and then cut.
     """
     if len(text) > width:
         text = re.sub(r" \([^)]*\)", "", text)

@@ -79,7 +79,7 @@ class Display:
         self.show({"event": "line", "text": text, "time": _now()})
 
     def transfer(self, phase: str) -> Callable[[int, int], None]:
-        """Takes (bytes that are there, of all), and shows how far a transfer is."""
+        """Take (bytes that are there, of all), and shows how far a transfer is."""
         began = time.monotonic()
 
         def on_bytes(done: int, total: int) -> None:
@@ -94,7 +94,9 @@ class Display:
         return on_bytes
 
     def _due(self) -> bool:
-        """Whether a further line is due: the longer the work takes, the longer between two."""
+        """Return whether a further line is due: the longer the work takes, the longer between
+        two.
+        """
         now = time.monotonic()
         every = max(EVERY, (now - self._began) / 20 if self._began else 0.0)
         if now - self._last < min(every, SELDOM):
@@ -162,14 +164,14 @@ class MemoryNow:
 
     @property
     def bytes(self) -> int:
-        """Bytes; 0: not known here."""
+        """Return bytes; 0: not known here."""
         if time.monotonic() - self._read >= SECONDS_BETWEEN_READINGS:
             self._bytes, self._read = memory_of_all(), time.monotonic()
         return self._bytes
 
 
 def _bars() -> Any:
-    """Bars by rich for this terminal: on a narrow one, text alone."""
+    """Return bars by rich for this terminal: on a narrow one, text alone."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
@@ -190,7 +192,7 @@ def _now() -> str:
 
 
 def _transfer(shard: dict[str, Any]) -> str:
-    """The progress of a download: bytes, rate, and where it was resumed."""
+    """Return the progress of a download: bytes, rate, and where it was resumed."""
     of = f" of {shard['size'] / 1e6:,.1f}" if shard["size"] else ""
     rate = (shard["bytes"] - shard["resumed"]) / 1e6 / max(shard["seconds"], 1e-3)
     resumed = f", resumed at {shard['resumed'] / 1e6:,.1f} MB" if shard["resumed"] else ""
@@ -203,8 +205,8 @@ def print_result(result: Any, as_json: bool, lines: list[str]) -> None:
 
 
 def to_json(value: Any) -> str:
-    """One line of JSON. Control, bidirectional and invisible characters are escaped, so that a
-    terminal shows them, and the line is still JSON.
+    """Return one line of JSON. Control, bidirectional and invisible characters are escaped, so that
+    a terminal shows them, and the line is still JSON.
     """
     line = json.dumps(value, ensure_ascii=False)
     return (

@@ -34,7 +34,8 @@ def refuse_classes(loaded: Loaded) -> None:
 
 
 def with_classes(loaded: Loaded) -> Loaded:
-    """The recipe with the classes of your own that it names, imported and their parameters checked.
+    """Return the recipe with the classes of your own that it names, imported and their parameters
+    checked.
 
     Raises RecipeError where one is missing, fails or does not take the parameters.
     """
@@ -53,7 +54,7 @@ def with_classes(loaded: Loaded) -> Loaded:
 
 
 def with_same_classes(recipe: Recipe, other: Recipe) -> Recipe:
-    """A stored recipe with the classes that another one has imported."""
+    """Return a stored recipe with the classes that another one has imported."""
     known = {table["use"]: table[CODE] for table in other.step if CODE in table}
     tables = [
         {**table, CODE: known[table["use"]]} if table["use"] in known else table

@@ -10,7 +10,7 @@ from gristmill.errors import RecipeError
 
 
 def suggest(word: str, known: Any) -> str:
-    """What an error adds about a word that is not known: the closest one, or all."""
+    """Return what an error adds about a word that is not known: the closest one, or all."""
     close = difflib.get_close_matches(word, list(known), 1, 0.5)
     return (
         f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(map(str, known))}"
@@ -48,8 +48,8 @@ def explain(
 
 
 def _key_of(message: str, kind: Any, tables: Any, steps: list[str | int]) -> str:
-    """The key that a path calls `[...]`: of the table there the first whose value alone gives the
-    same error.
+    """Return the key that a path calls `[...]`: of the table there the first whose value alone
+    gives the same error.
     """
     before = steps[: steps.index("...")]
 
@@ -75,7 +75,7 @@ def _key_of(message: str, kind: Any, tables: Any, steps: list[str | int]) -> str
 
 
 def _type_at(kind: Any, steps: list[str | int]) -> Any:
-    """The Struct that lies at a path below a Struct, through tables of Structs by key."""
+    """Return the Struct that lies at a path below a Struct, through tables of Structs by key."""
     for step in steps:
         if isinstance(step, int):
             continue
@@ -93,7 +93,7 @@ def _type_at(kind: Any, steps: list[str | int]) -> Any:
 
 
 def _struct_in(kind: Any, *, tables: bool = False) -> Any:
-    """The Struct that a type holds; with `tables` rather the table of Structs by key."""
+    """Return the Struct that a type holds; with `tables` rather the table of Structs by key."""
     for option in (kind, *getattr(kind, "__args__", ())):
         if hasattr(option, "__struct_fields__"):
             return option
@@ -106,8 +106,8 @@ def _struct_in(kind: Any, *, tables: bool = False) -> Any:
 
 
 def line_of(text: str, steps: list[str | int]) -> str:
-    """`:LINE` of a key, found by its table's header; empty where it was not written (a default, or
-    --set).
+    """Return `:LINE` of a key, found by its table's header; empty where it was not written (a
+    default, or --set).
     """
     header = ""
     counts: dict[str, int] = {}

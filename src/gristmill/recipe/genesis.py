@@ -57,8 +57,8 @@ class Converted(NamedTuple):
 
 
 def from_genesis(path: Path, recipe: str, tokenizer: str = "tokenizer.json") -> Converted:
-    """The recipe for the sources in a JSON file; `recipe` is the name that it will have. Raises
-    RecipeError where there are none.
+    """Return the recipe for the sources in a JSON file; `recipe` is the name that it will have.
+    Raises RecipeError where there are none.
     """
     sources, lines = _sources(path)
     most = max(source.priority for source in sources)
@@ -92,7 +92,7 @@ def from_genesis(path: Path, recipe: str, tokenizer: str = "tokenizer.json") -> 
 
 
 def _sources(path: Path) -> tuple[list[GenesisSource], list[str]]:
-    """The sources in a file, and lines about keys that a recipe does not have."""
+    """Return the sources in a file, and lines about keys that a recipe does not have."""
     sources, lines = [], []
     for place, table in enumerate(_tables(path)):
         try:
@@ -106,7 +106,7 @@ def _sources(path: Path) -> tuple[list[GenesisSource], list[str]]:
 
 
 def _table(source: GenesisSource, most: int) -> dict[str, Any]:
-    """A source as a recipe has it; `most` is the highest number of a priority."""
+    """Return a source as a recipe has it; `most` is the highest number of a priority."""
     values = {
         "name": source.name,
         "hub": source.hf_path,

@@ -70,7 +70,7 @@ class Key(NamedTuple):
 
 
 def keys_of(table: type[msgspec.Struct]) -> list[Key]:
-    """The keys of a table, in the order of its class. Those of a base class come last."""
+    """Return the keys of a table, in the order of its class. Those of a base class come last."""
     hints = get_type_hints(table, include_extras=True)
     comments = comments_of(table)
     found = [
@@ -83,7 +83,7 @@ def keys_of(table: type[msgspec.Struct]) -> list[Key]:
 
 
 def comments_of(table: type[msgspec.Struct]) -> dict[str, str]:
-    """The comment of each field of a class and of its bases."""
+    """Return the comment of each field of a class and of its bases."""
     found: dict[str, str] = {}
     for kind in reversed(table.__mro__):
         if kind.__module__.startswith("gristmill."):
@@ -93,7 +93,7 @@ def comments_of(table: type[msgspec.Struct]) -> dict[str, str]:
 
 @cache
 def _comments(module: str) -> dict[str, dict[str, str]]:
-    """The comments of the fields of all classes of a module."""
+    """Return the comments of the fields of all classes of a module."""
     path = inspect.getsourcefile(sys.modules[module])
     text = Path(str(path)).read_text("utf-8")
     lines = text.splitlines()
@@ -109,7 +109,9 @@ def _comments(module: str) -> dict[str, dict[str, str]]:
 
 
 def _comment(lines: list[str], first: int, end: int) -> str:
-    """The comment of what lines `first` to `end` hold: before it, and behind its last line."""
+    """Return the comment of what lines `first` to `end` hold: before it, and behind its last
+    line.
+    """
     start = first
     while lines[start - 1].strip().startswith("#"):
         start -= 1
@@ -119,7 +121,7 @@ def _comment(lines: list[str], first: int, end: int) -> str:
 
 
 def in_words(hint: Any, *, several: bool = False) -> str:
-    """A type in words: `"a"` or `"b"`; whole number, at least 1; list of strings."""
+    """Return a type in words: `"a"` or `"b"`; whole number, at least 1; list of strings."""
     kind, arguments = get_origin(hint), get_args(hint)
     if kind is Annotated:
         what = " characters" if arguments[0] is str else " of them"
@@ -141,12 +143,14 @@ def in_words(hint: Any, *, several: bool = False) -> str:
 
 
 def is_table(hint: Any) -> bool:
-    """Whether a type is a table of its own."""
+    """Return whether a type is a table of its own."""
     return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
 
 
 def tables_inside(table: type[msgspec.Struct]) -> Iterator[tuple[str, type[msgspec.Struct]]]:
-    """The keys of a table whose values are tables of a class of their own, with that class."""
+    """Yield the keys of a table whose values are tables of a class of their own, with that
+    class.
+    """
     for name, hint in get_type_hints(table).items():
         waiting = [hint]
         while waiting:
@@ -157,8 +161,8 @@ def tables_inside(table: type[msgspec.Struct]) -> Iterator[tuple[str, type[msgsp
 
 
 def _limits(meta: msgspec.Meta, items: str) -> str:
-    """Limits in words, of a length with what it counts; empty: there are none that anybody would
-    reach.
+    """Return limits in words, of a length with what it counts; empty: there are none that anybody
+    would reach.
     """
     low: float | None = meta.ge
     high: float | None = meta.le
@@ -188,7 +192,7 @@ def _default(field: msgspec.structs.FieldInfo) -> str | None:
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML writes it; a long list is cut."""
+    """Return a value as TOML writes it; a long list is cut."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):

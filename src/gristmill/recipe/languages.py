@@ -47,7 +47,7 @@ class LanguageSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 def with_languages(
     tables: dict[str, Any], name: str, text: str, folder: Path, read: Read
 ) -> dict[str, Any]:
-    """A recipe's tables with the parameters of each language in its steps.
+    """Return a recipe's tables with the parameters of each language in its steps.
 
     `read` parses TOML, and is given what errors call it. Raises RecipeError.
     """
@@ -77,7 +77,7 @@ def with_languages(
 
 
 def _read(location: str, folder: Path, name: str, read: Read) -> Tables:
-    """The parameters by label. Raises RecipeError."""
+    """Return the parameters by label. Raises RecipeError."""
     where = f"{name}: languages.parameters = {location!r}"
     if location.startswith(PRESET):
         found = _parsed(packaged(location.removeprefix(PRESET), "languages"), where, read)
@@ -116,7 +116,7 @@ def _parsed(path: Path, where: str, read: Read) -> dict[str, Any]:
 
 
 def _wanted(settings: LanguageSettings, entries: Tables, steps: list[Any], name: str) -> Tables:
-    """The entries that `keep` of the step language asks for, all where it asks for all."""
+    """Return the entries that `keep` of the step language asks for, all where it asks for all."""
     language = next((step for step in steps if step.get("use") == "language"), None)
     if language is None and settings.missing != "defaults":
         raise RecipeError(
@@ -160,7 +160,7 @@ def _wanted(settings: LanguageSettings, entries: Tables, steps: list[Any], name:
 def _with_entries(
     table: dict[str, Any], entries: Tables, settings: LanguageSettings
 ) -> dict[str, Any]:
-    """A step's table with the parameters of each language."""
+    """Return a step's table with the parameters of each language."""
     use = table.get("use")
     if use == "language":
         return _language(table, entries, settings)
@@ -176,7 +176,7 @@ def _with_entries(
 
 
 def _language(table: dict[str, Any], entries: Tables, settings: LanguageSettings) -> dict[str, Any]:
-    """The step language, that keeps what has parameters, each with its own least score."""
+    """Return the step language, that keeps what has parameters, each with its own least score."""
     keep = table.get("keep", ALL)
     scores = {}
     for label, entry in entries.items():
@@ -221,7 +221,7 @@ def _deduplicate(
 
 
 def _left(keep: list[str], known: list[str]) -> list[str]:
-    """The languages of `keep` that have no parameters."""
+    """Return the languages of `keep` that have no parameters."""
     return [one for one in keep if all(codes.place(label, [one]) is None for label in known)]
 
 

@@ -29,7 +29,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def kind(self) -> Rule:
-        """The rule, as named or as its parameter says."""
+        """Return the rule, as named or as its parameter says."""
         if self.rule is not None:
             return self.rule
         given = [name for name in ("weights", "targets", "temperature") if self._has(name)]

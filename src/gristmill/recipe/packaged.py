@@ -22,8 +22,8 @@ PRESETS = (
 
 
 def packaged(name: str, what: str = "preset") -> Path:
-    """A file that comes with gristmill, without `.toml`: a preset, the recipe to start from, or
-    with `what = "languages"` parameters of languages.
+    """Return a file that comes with gristmill, without `.toml`: a preset, the recipe to start from,
+    or with `what = "languages"` parameters of languages.
     """
     here = Path(__file__).parent.parent
     file = f"{name}.toml" if what == "preset" else f"{what}/{name}.toml"

@@ -15,7 +15,9 @@ from gristmill.user_input import is_scheme, local
 
 
 def from_folder(tokenizer: str, folder: Path) -> str:
-    """A tokenizer's file, named from where one stands, as the recipe names it: from its folder."""
+    """Return a tokenizer's file, named from where one stands, as the recipe names it: from its
+    folder.
+    """
     return (
         Path(os.path.relpath(tokenizer, folder)).as_posix()
         if os.path.isfile(tokenizer)
@@ -29,7 +31,9 @@ def read_recipe(
     settings: dict[str, str] | None,
     preset: str,
 ) -> Loaded:
-    """The recipe in a file, or a preset's for a list of files; one that is read already stays."""
+    """Return the recipe in a file, or a preset's for a list of files; one that is read already
+    stays.
+    """
     if isinstance(recipe, Loaded):
         return recipe
     if isinstance(recipe, list):
@@ -46,8 +50,8 @@ def for_files(
     settings: dict[str, str] | None,
     preset: str = "clean-small",
 ) -> tuple[Loaded, str]:
-    """A preset over files and URLs: (the recipe, its text). Paths are relative to the files' common
-    folder.
+    """Return a preset over files and URLs: (the recipe, its text). Paths are relative to the files'
+    common folder.
     """
     remote = [file for file in files if is_scheme(file)]
     full = [os.path.abspath(file) for file in files if file not in remote]
@@ -77,7 +81,7 @@ def for_files(
 
 
 def _strings(words: list[str]) -> str:
-    """A list of strings in TOML."""
+    """Return a list of strings in TOML."""
     return "[" + ", ".join(msgspec.json.encode(word).decode() for word in words) + "]"
 
 

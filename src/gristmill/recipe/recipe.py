@@ -64,26 +64,26 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     measure: Measure = "needed"
 
     def target(self, source: Source) -> int | None:
-        """The tokens with which a source ends; None: with its last document."""
+        """Return the tokens with which a source ends; None: with its last document."""
         if source.target_shards is not None and self.tokens is not None:
             return source.target_shards * self.tokens.tokens_per_shard
         return source.target_tokens
 
     def targets(self) -> dict[str, int]:
-        """The targets of the sources that have one, by name."""
+        """Return the targets of the sources that have one, by name."""
         found = {source.name: self.target(source) for source in self.source}
         return {name: target for name, target in found.items() if target is not None}
 
     def steps(self, source: str) -> list[Step]:
-        """The steps of process that apply to a source, in order."""
+        """Return the steps of process that apply to a source, in order."""
         return [step for step in self.all_steps(source) if not is_post_dedup(step)]
 
     def post_dedup_steps(self, source: str) -> list[Step]:
-        """The steps that apply to a source after deduplication, in order."""
+        """Return the steps that apply to a source after deduplication, in order."""
         return [step for step in self.all_steps(source) if is_post_dedup(step)]
 
     def all_steps(self, source: str) -> list[Step]:
-        """The steps that apply to a source, whenever that is."""
+        """Return the steps that apply to a source, whenever that is."""
         made = [make_step(place, table) for place, table in enumerate(self.step)]
         return [step for step in made if step.sources is None or source in step.sources]
 
@@ -160,8 +160,8 @@ def make_step(place: int, table: dict[str, Any]) -> Step:
 
 
 def is_post_dedup(step: Step) -> bool:
-    """Whether a step waits until duplicates are removed (`after_dedup`, a parameter of steps that
-    only rewrite).
+    """Return whether a step waits until duplicates are removed (`after_dedup`, a parameter of steps
+    that only rewrite).
     """
     return bool(getattr(step, "after_dedup", False))
 
@@ -182,12 +182,12 @@ def check_pages(recipe: Recipe) -> None:
 
 
 def is_custom(table: dict[str, Any]) -> bool:
-    """Whether a `[[step]]` table names code of your own: `package.module:Name`."""
+    """Return whether a `[[step]]` table names code of your own: `package.module:Name`."""
     return isinstance(table.get("use"), str) and ":" in table["use"]
 
 
 def step_name(table: dict[str, Any]) -> str:
-    """The step's name, which its verdicts carry."""
+    """Return the step's name, which its verdicts carry."""
     return str(table["use"]).rpartition(":")[2]
 
 
@@ -363,12 +363,12 @@ def _stored_step(place: int, table: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored_url(name: str) -> str:
-    """A URL without secrets; anything else is itself."""
+    """Return a URL without secrets; anything else is itself."""
     return urls.stored(name) if urls.is_url(name) else name
 
 
 def with_limit(recipe: Recipe, limit: int) -> Recipe:
-    """The recipe with at most `limit` documents a source."""
+    """Return the recipe with at most `limit` documents a source."""
     sources = [
         msgspec.structs.replace(source, limit=min(limit, source.limit or limit))
         for source in recipe.source

@@ -24,7 +24,7 @@ def check_reads(steps: Sequence[Step], name: str) -> None:
 
 
 def _measures(step: Step) -> list[str]:
-    """Its name, if it measures before duplicates are removed."""
+    """Return its name, if it measures before duplicates are removed."""
     return [] if getattr(step, "after_dedup", False) else [step.name]
 
 

@@ -37,8 +37,8 @@ def diff(a: Path | str, b: Path | str) -> dict[str, Any]:
 
 
 def _tree(a: Any, b: Any, path: str = "") -> dict[str, list[Any]]:
-    """The differences between two values of JSON, by path. Entries of a list are compared by their
-    names, if they have names.
+    """Return the differences between two values of JSON, by path. Entries of a list are compared by
+    their names, if they have names.
     """
     if a == b:
         return {}
@@ -55,7 +55,7 @@ def _tree(a: Any, b: Any, path: str = "") -> dict[str, list[Any]]:
 
 
 def _named(entries: list[Any]) -> dict[str, Any]:
-    """Entries by name, in their order, the second of the same name as `name#2`."""
+    """Return entries by name, in their order, the second of the same name as `name#2`."""
     found: dict[str, Any] = {}
     many: Counter[str] = Counter()
     for place, entry in enumerate(entries):
@@ -70,7 +70,7 @@ def _named(entries: list[Any]) -> dict[str, Any]:
 
 
 def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
-    """The raw shards that are in one corpus only, or differ; and how many are the same under
+    """Return the raw shards that are in one corpus only, or differ; and how many are the same under
     another number.
     """
 
@@ -101,14 +101,14 @@ def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
 
 
 def _counts(manifest: Manifest) -> dict[str, Any]:
-    """The funnel, with its steps by name."""
+    """Return the funnel, with its steps by name."""
     table = dict(manifest.funnel)
     table["steps"] = [{"name": step["step"], **step["reasons"]} for step in table.get("steps", [])]
     return table
 
 
 def _parts(a: Manifest, b: Manifest) -> dict[str, Any]:
-    """How many parts are the same, and the paths of the others."""
+    """Return how many parts are the same, and the paths of the others."""
     one = {part.path: part.sha256 for part in a.parts}
     other = {part.path: part.sha256 for part in b.parts}
     return {
@@ -120,7 +120,7 @@ def _parts(a: Manifest, b: Manifest) -> dict[str, Any]:
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """The differences as lines of text."""
+    """Return the differences as lines of text."""
     out = [
         f"A  {result['a']['folder']}  content {result['a']['content']}",
         f"B  {result['b']['folder']}  content {result['b']['content']}",

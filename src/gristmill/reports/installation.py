@@ -16,7 +16,7 @@ from gristmill.system.kernels_folder import kernels_folder
 
 
 def installation() -> dict[str, Any]:
-    """`gristmill`, `python`, `platform`, `processors`, `kernels`, `cache`; `libraries` and
+    """Return `gristmill`, `python`, `platform`, `processors`, `kernels`, `cache`; `libraries` and
     `extras`: versions by name, null where one is not installed. No name of a user or a host is in
     it, but for what the paths of the folders say.
     """
@@ -37,7 +37,7 @@ def installation() -> dict[str, Any]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """The same as lines; extras that are not installed are left out."""
+    """Return the same as lines; extras that are not installed are left out."""
     said = [f"{name:<15}{found[name]}" for name in found if name not in ("libraries", "extras")]
     for group in ("libraries", "extras"):
         there = {name: one for name, one in found[group].items() if one or group == "libraries"}
@@ -47,7 +47,7 @@ def lines(found: dict[str, Any]) -> list[str]:
 
 
 def _named() -> tuple[list[str], list[str]]:
-    """The packages that gristmill needs, and those of its extras."""
+    """Return the packages that gristmill needs, and those of its extras."""
     try:
         found = requires("gristmill") or []
     except PackageNotFoundError:  # it runs from its sources

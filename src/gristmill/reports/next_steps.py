@@ -13,7 +13,7 @@ FEW = 10_000  # rows of verdicts that are looked through for one that was droppe
 
 
 def next_lines(root: Path) -> list[str]:
-    """The folder, and commands that work as they are written here."""
+    """Return the folder, and commands that work as they are written here."""
     corpus = shlex.quote(_short(root))
     commands = {
         f"{program()} report {corpus}": "a page to look at",
@@ -31,7 +31,7 @@ def next_lines(root: Path) -> list[str]:
 
 
 def next_lines_in_store(url: str) -> list[str]:
-    """The same for a corpus in an object store."""
+    """Return the same for a corpus in an object store."""
     command = f"{program()} pull {shlex.quote(url)} FOLDER"
     return [
         f"The corpus is {url}. Next:",
@@ -40,12 +40,12 @@ def next_lines_in_store(url: str) -> list[str]:
 
 
 def program() -> str:
-    """How this program is called here: by its path where it is not on PATH."""
+    """Return how this program is called here: by its path where it is not on PATH."""
     return "gristmill" if shutil.which("gristmill") else shlex.quote(_short(Path(sys.argv[0])))
 
 
 def _short(path: Path) -> str:
-    """A path relative to the current folder, where it is below it."""
+    """Return a path relative to the current folder, where it is below it."""
     try:
         return os.path.relpath(path) if path.absolute().is_relative_to(Path.cwd()) else str(path)
     except OSError:  # the current folder was removed
@@ -53,7 +53,7 @@ def _short(path: Path) -> str:
 
 
 def _example(root: Path) -> int | None:
-    """The first document that was dropped, of the first rows; or the first document."""
+    """Return the first document that was dropped, of the first rows; or the first document."""
     first = None
     rows = 0
     for path in sorted((root / "verdicts").glob("*.parquet")):

@@ -34,10 +34,10 @@ SHOWN = 10  # changed files, for people
 
 
 def status(corpus: Path | str) -> dict[str, Any]:
-    """The state of a corpus: `finished`, `running`, shards done by phase, and the reasons counted
-    so far; `sources` with their tokens; `absent`, raw shards by the reason why they are; `gone`,
-    those that were removed or replaced; `changed_inputs`, local files that are not there or not as
-    the last run saw them, by a glance at size and times.
+    """Return the state of a corpus: `finished`, `running`, shards done by phase, and the reasons
+    counted so far; `sources` with their tokens; `absent`, raw shards by the reason why they are;
+    `gone`, those that were removed or replaced; `changed_inputs`, local files that are not there or
+    not as the last run saw them, by a glance at size and times.
 
     Of a finished corpus also the figures of its manifest (corpus/summary.py) and its `funnel`;
     `megabytes_per_second` by step, of the run that finished it.
@@ -102,7 +102,7 @@ def status(corpus: Path | str) -> dict[str, Any]:
 
 
 def _sources(plan: Plan, records: dict[str, dict[int, Record[Any]]]) -> list[dict[str, Any]]:
-    """The sources of a run, and what was counted of them so far."""
+    """Return the sources of a run, and what was counted of them so far."""
     processed, tokenized = records[PROCESS.name], records[TOKENIZE.name]
     found: dict[str, dict[str, Any]] = {}
     for shard in plan.shards:
@@ -118,7 +118,7 @@ def _sources(plan: Plan, records: dict[str, dict[int, Record[Any]]]) -> list[dic
 
 
 def _run(root: Path) -> dict[str, Any]:
-    """What run.json says of the last run; empty where it cannot be read."""
+    """Return what run.json says of the last run; empty where it cannot be read."""
     try:
         return unseal((root / RUN).read_bytes())
     except (OSError, ValueError):
@@ -132,7 +132,7 @@ def _rates(root: Path) -> dict[str, float]:
 
 
 def _folder(root: Path) -> Path | None:
-    """The folder of the recipe of the last run."""
+    """Return the folder of the recipe of the last run."""
     found = _run(root).get("folder")
     return Path(found) if isinstance(found, str) else None
 
@@ -140,7 +140,7 @@ def _folder(root: Path) -> Path | None:
 def ask_of(
     given: Sequence[str], root: Path | None = None
 ) -> tuple[Callable[[], dict[str, Any]], Callable[[dict[str, Any]], list[str]]]:
-    """(asks for the status of a corpus or of a published one, its lines for people).
+    """Return (asks for the status of a corpus or of a published one, its lines for people).
 
     Raises RecipeError for several folders, or a pinned root beside a folder.
     """
@@ -160,7 +160,7 @@ def ask_of(
 
 
 def _records(corpus: Corpus, phase: Phase[Any], plan: Plan) -> dict[int, Record[Any]]:
-    """The records of a phase's tasks that are done, by shard."""
+    """Return the records of a phase's tasks that are done, by shard."""
     found = {}
     for shard in plan.shards:
         if shard.missing in (*SET_ASIDE, *GONE):
@@ -172,7 +172,7 @@ def _records(corpus: Corpus, phase: Phase[Any], plan: Plan) -> dict[int, Record[
 
 
 def held(root: Path) -> bool:
-    """Whether a run holds the corpus."""
+    """Return whether a run holds the corpus."""
     try:
         handle = os.open(root / "work/lock", os.O_RDONLY)
     except OSError:

@@ -11,8 +11,8 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
-    """A lone surrogate for each maximal ill-formed part, so that it differs from a U+FFFD that
-    the text has itself.
+    """Return a lone surrogate for each maximal ill-formed part, so that it differs from a U+FFFD
+    that the text has itself.
     """
     if not isinstance(error, UnicodeDecodeError):
         raise error
@@ -24,18 +24,20 @@ codecs.register_error(MARKED, _mark)
 
 
 def marks(text: str) -> int:
-    """How many parts of a text decoded as MARKED are ill-formed; lone surrogates of JSON are."""
+    """Return how many parts of a text decoded as MARKED are ill-formed; lone surrogates of JSON
+    are.
+    """
     return 0 if text.isascii() else len(SURROGATES.findall(text))
 
 
 def finite(number: str) -> float | str:
-    """A number of JSON; one that no float can hold stays as it is written."""
+    """Return a number of JSON; one that no float can hold stays as it is written."""
     value = float(number)
     return value if math.isfinite(value) else number
 
 
 def in_words(value: Any) -> Any:
-    """A value in which NaN and infinities are strings, as JSON has no such numbers."""
+    """Return a value in which NaN and infinities are strings, as JSON has no such numbers."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
     if isinstance(value, dict):

@@ -82,7 +82,7 @@ class Head(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """The first stretch that is not empty."""
+        """Return the first stretch that is not empty."""
         return next((stretch for stretch in self.stretches if stretch), b"")
 
 
@@ -199,8 +199,8 @@ def _check_encoding(head: Head, kind: str) -> None:
 
 
 def is_unknown(first: bytes, fields: Fields) -> bool:
-    """Whether the first bytes of a file are of no known format; perhaps it is a compressed file
-    with a damaged start.
+    """Return whether the first bytes of a file are of no known format; perhaps it is a compressed
+    file with a damaged start.
     """
     if not magic_numbers.is_binary(first) or magic_numbers.format_name(first) is not None:
         return False
@@ -218,7 +218,7 @@ OVERRIDE = (
 
 
 def not_text(seen: str, advice: str | None = None) -> SourceError:
-    """The error for a file of no known format; `seen` is what it looks like."""
+    """Return the error for a file of no known format; `seen` is what it looks like."""
     advice = advice or _ADVICE.get(seen)
     return SourceError(
         f"not text: looks like {seen}; {advice + '; ' if advice else ''}{OVERRIDE}", "not-text"
@@ -226,7 +226,9 @@ def not_text(seen: str, advice: str | None = None) -> SourceError:
 
 
 def _other_format(data: bytes, ended: bool) -> str | None:
-    """What a shard that cannot be read looks like; None: nothing known, perhaps plain text."""
+    """Return what a shard that cannot be read looks like; None: nothing known, perhaps plain
+    text.
+    """
     wide = magic_numbers.wide_encoding(data)
     if looks_like_html(data):
         return "an HTML page"
@@ -256,7 +258,9 @@ def _is_json(data: bytes) -> bool:
 
 
 def _records(head: Head) -> str | None:
-    """Archives, in any of the first stretches: damage in one member does not hide the others."""
+    """Return archives, in any of the first stretches: damage in one member does not hide the
+    others.
+    """
     for stretch in head.stretches:
         start = stretch.lstrip(b"\r\n")
         if warc.starts(start):
@@ -284,7 +288,9 @@ def _table(data: bytes) -> str | None:
 
 
 def _whole_lines(head: Head) -> Iterator[bytes]:
-    """The whole lines of a head that are not blank; if there is none, its last line, cut off."""
+    """Yield the whole lines of a head that are not blank; if there is none, its last line, cut
+    off.
+    """
     given = False
     for number, stretch in enumerate(head.stretches):
         *whole, rest = stretch.removeprefix(jsonl.BYTE_ORDER_MARK).split(b"\n")
@@ -323,7 +329,7 @@ def _lines(head: Head, text: str) -> str | None:
 
 
 def _array(data: bytes, ended: bool) -> str | None:
-    """An array of objects."""
+    """Return an array of objects."""
     stripped = data.lstrip()
     if not _OBJECTS.match(stripped):
         return None
@@ -364,7 +370,7 @@ def _delimited(data: bytes, ended: bool, text: str, name: str) -> str | None:
 
 
 def extension(name: str) -> str:
-    """The last suffix of a file's name that is not a codec's, in lower case."""
+    """Return the last suffix of a file's name that is not a codec's, in lower case."""
     name = name.partition("?")[0].rpartition("/")[2].lower()
     while name.endswith(_PACKED):
         name = name.rpartition(".")[0]

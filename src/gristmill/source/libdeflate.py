@@ -27,7 +27,7 @@ _NEEDED = (
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The library; None: there is none on this machine."""
+    """Return the library; None: there is none on this machine."""
     wheel = find_spec("deflate._deflate") if find_spec("deflate") is not None else None
     for path in (wheel.origin if wheel is not None else None, ctypes.util.find_library("deflate")):
         if path is None:
@@ -77,6 +77,6 @@ class MemberInflater:
 
 
 def member_inflater() -> MemberInflater | None:
-    """What inflates members, for one file; None: there is no libdeflate."""
+    """Return what inflates members, for one file; None: there is no libdeflate."""
     found = library()
     return None if found is None else MemberInflater(found)

@@ -112,7 +112,7 @@ _XML = re.compile(rb"<(?:\?xml\s|svg[\s>]|rss[\s>]|feed\s|TEI[\s>.])")
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether bytes contain a NUL, or more control characters than text has."""
+    """Return whether bytes contain a NUL, or more control characters than text has."""
     controls = len(data) - len(data.translate(None, _CONTROL))
     return 0 in data[:1024] or controls * CONTROL_SHARE > len(data)
 
@@ -136,7 +136,7 @@ def wide_encoding(head: bytes) -> str | None:
 
 
 def format_name(head: bytes) -> str | None:
-    """The format whose magic number the bytes have; None: no known one."""
+    """Return the format whose magic number the bytes have; None: no known one."""
     for offset, magic, name in _MAGIC:
         if head.startswith(magic, offset) and not (magic in _WORDS and not is_binary(head[:4096])):
             return name
@@ -146,7 +146,7 @@ def format_name(head: bytes) -> str | None:
 
 
 def _is_old_tar(block: bytes) -> bool:
-    """Whether a block is the header of a tar archive without `ustar`, by its checksum
+    """Return whether a block is the header of a tar archive without `ustar`, by its checksum
     (POSIX.1-1988, 10.1.1).
     """
     said = block[148:156].strip(b" \0")
@@ -161,7 +161,7 @@ def markup(head: bytes) -> str | None:
 
 
 def ill_formed(data: bytes, *, ended: bool) -> int | None:
-    """The place of the first byte that is not UTF-8; None: there is none.
+    """Return the place of the first byte that is not UTF-8; None: there is none.
 
     `ended`: these are all bytes. A character cut off at the end is then accepted, unless it is the
     only character that is not ASCII.

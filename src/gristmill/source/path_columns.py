@@ -16,14 +16,16 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 def path_columns(url: str) -> tuple[tuple[str, str], ...]:
-    """The names and values in the folders of a path or URL."""
+    """Return the names and values in the folders of a path or URL."""
     folders = url.partition("?")[0].split("/")[:-1]
     named = [match for folder in folders if (match := _FOLDER.fullmatch(folder))]
     return tuple((match[1], unquote(match[2])) for match in named if match[2] != _NULL)
 
 
 def with_columns(batch: pa.RecordBatch, columns: dict[str, str]) -> pa.RecordBatch:
-    """A batch of RAW whose documents have these columns; what a document says itself stays."""
+    """Return a batch of RAW whose documents have these columns; what a document says itself
+    stays.
+    """
     extra = batch["extra"]
     start = str(to_extra(columns))[:-1]
     if any(pc.any(pc.match_substring(extra, f"{json.dumps(name)}:")).as_py() for name in columns):

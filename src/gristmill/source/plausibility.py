@@ -74,7 +74,9 @@ class Bytes(NamedTuple):
 
 
 def sample_of(data: bytes) -> bytes:
-    """The first part of a page that has MOST bytes beyond ASCII, without what comes before them."""
+    """Return the first part of a page that has MOST bytes beyond ASCII, without what comes before
+    them.
+    """
     at = np.flatnonzero(np.frombuffer(data, np.uint8)[:LONGEST] >= 0x80)
     if not len(at):
         at = np.flatnonzero(np.frombuffer(data, np.uint8) >= 0x80)
@@ -104,7 +106,7 @@ class _LetterTable(NamedTuple):
 
 @cache
 def languages(codec: str) -> tuple[str, ...]:
-    """The languages that a charset can write."""
+    """Return the languages that a charset can write."""
     known = []
     for language in LETTERS:
         weights = _weights(language)
@@ -124,7 +126,7 @@ def _encodes(codec: str, letter: str) -> bool:
 
 @cache
 def _weights(language: str) -> dict[str, float]:
-    """The letters of a language, with their shares, in the forms of old charsets."""
+    """Return the letters of a language, with their shares, in the forms of old charsets."""
     shares: dict[str, float] = {}
     for item in LETTERS[language].split():
         share = int(item[1:]) / 1000
@@ -140,7 +142,7 @@ def _table(codec: str) -> _LetterTable:
 
 
 def _row(codec: str, language: str) -> tuple[np.ndarray, ...]:
-    """What a table has of a language."""
+    """Return what a table has of a language."""
     weights = _weights(language)
     script = NOT_LATIN.get(language, "latin").upper()
     value = np.full(256, _SIGN)
@@ -169,7 +171,8 @@ def _row(codec: str, language: str) -> tuple[np.ndarray, ...]:
 
 
 def letters(pairs: Bytes, codec: str) -> np.ndarray:
-    """The different bytes beyond ASCII that are no common signs in a charset: they tell of it.
+    """Return the different bytes beyond ASCII that are no common signs in a charset: they tell of
+    it.
 
     In a charset of two bytes a character all tell.
     """
@@ -181,7 +184,7 @@ def letters(pairs: Bytes, codec: str) -> np.ndarray:
 
 
 def most(pairs: Bytes, codec: str) -> float:
-    """The most that a charset can give to bytes: it costs little."""
+    """Return the most that a charset can give to bytes: it costs little."""
     if codec in MULTI:
         return pairs.total * max(_known(codec)[_FREQUENT[codec][0]], _WIDE_SIGN) / 2
     counts = np.bincount(pairs.byte, pairs.counts, 256)
@@ -189,7 +192,7 @@ def most(pairs: Bytes, codec: str) -> float:
 
 
 def single(pairs: Bytes, codec: str) -> float:
-    """The value of bytes in a charset of single bytes, in the best language."""
+    """Return the value of bytes in a charset of single bytes, in the best language."""
     if not languages(codec):
         return -math.inf
     table = _table(codec)
@@ -205,7 +208,7 @@ def single(pairs: Bytes, codec: str) -> float:
 
 @cache
 def _known(codec: str) -> dict[str, float]:
-    """The values of the characters that are asked about often; filled as they are seen."""
+    """Return the values of the characters that are asked about often; filled as they are seen."""
     frequent = _FREQUENT[codec]
     # Frequencies fall with the rank; the most frequent third of a text is that of few characters.
     ranks = np.arange(1, len(frequent) + 1, dtype=float)
@@ -217,7 +220,7 @@ _HANGUL, _KANA = re.compile("[가-힣]"), re.compile("[ぁ-ヿ]")
 
 
 def _character(codec: str, character: str) -> float:
-    """The value of a character that is not among the frequent ones."""
+    """Return the value of a character that is not among the frequent ones."""
     if character == "\ufffd":
         return _NOTHING * 1.5
     if character in _WIDE_SIGNS:
@@ -238,7 +241,7 @@ def _character(codec: str, character: str) -> float:
 
 
 def double(sample: bytes, codec: str) -> float:
-    """The value of bytes in a charset of two bytes a character."""
+    """Return the value of bytes in a charset of two bytes a character."""
     text = sample.decode(_WEB.get(codec, codec), "replace")
     codes = np.frombuffer(text.encode("utf-32-le"), np.uint32)
     codes, counts = np.unique(codes[codes >= 0x80], return_counts=True)

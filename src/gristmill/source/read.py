@@ -49,7 +49,7 @@ class _DigestReader:
         return self._file.seek(offset, whence)
 
     def hexdigest(self) -> str:
-        """The digest of the whole file; reads the bytes that were not read yet."""
+        """Return the digest of the whole file; reads the bytes that were not read yet."""
         self._file.seek(self._hashed)
         buffer = memoryview(bytearray(1 << 18))
         while size := self._file.readinto(buffer):  # type: ignore[attr-defined]
@@ -95,12 +95,12 @@ class ShardReader:
 
     @property
     def rows(self) -> int:
-        """The number of the row behind those that were read."""
+        """Return the number of the row behind those that were read."""
         return self._rows.row
 
     @property
     def documents(self) -> int:
-        """How many rows with a verdict were read."""
+        """Return how many rows with a verdict were read."""
         return self._rows.documents
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -163,8 +163,9 @@ class ShardReader:
     def _bounded(
         self, batches: Iterator[pa.RecordBatch], file: BinaryIO
     ) -> Iterator[pa.RecordBatch]:
-        """The batches, until far more rows without a text came than a file of this size has: a few
-        bytes of a table or a packed file may stand for millions of them, each with its verdict.
+        """Yield the batches, until far more rows without a text came than a file of this size has:
+        a few bytes of a table or a packed file may stand for millions of them, each with its
+        verdict.
         """
         most = max(HOLLOW_ROWS, HOLLOW_ROWS_PER_BYTE * os.fstat(file.fileno()).st_size)
         hollow = 0
@@ -182,8 +183,8 @@ class ShardReader:
                 return
 
     def _detect(self, peeked: "_PeekedPieces", pieces: DecodedPieces) -> str:
-        """The kind that the recipe names, or that is detected; for archives also whether they are
-        ARC.
+        """Return the kind that the recipe names, or that is detected; for archives also whether
+        they are ARC.
         """
         if self._kind is not None:
             if self._kind in ("wet", "warc"):
@@ -268,7 +269,7 @@ class _PeekedPieces:
         return next(self._pieces, None)
 
     def peek(self) -> bytes | Damage | None:
-        """Another piece, which stays to be read; None: the end."""
+        """Return another piece, which stays to be read; None: the end."""
         piece = self._next()
         if piece is not None:
             self._seen.append(piece)

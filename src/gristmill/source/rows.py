@@ -81,12 +81,12 @@ class RowCollector:
 
     @property
     def left(self) -> int | None:
-        """How many documents there may be before the limit; None: there is no limit."""
+        """Return how many documents there may be before the limit; None: there is no limit."""
         return None if self._limit is None else self._limit - self.documents
 
     @property
     def full(self) -> bool:
-        """Whether the limit is reached."""
+        """Return whether the limit is reached."""
         return self._limit is not None and self.documents >= self._limit
 
     def add(
@@ -176,7 +176,7 @@ class RowCollector:
         )
 
     def _without_ill_formed(self, texts: pa.Array, reasons: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Texts with ill-formed parts replaced, and reasons; null for one with too many."""
+        """Return texts with ill-formed parts replaced, and reasons; null for one with too many."""
         try:
             texts.cast(pa.large_string()).validate(full=True)
             return texts, reasons
@@ -235,11 +235,11 @@ class RowCollector:
 
     @property
     def ready(self) -> bool:
-        """Whether there is enough for a batch."""
+        """Return whether there is enough for a batch."""
         return self._bytes >= BATCH_BYTES or self._rows >= BATCH_ROWS
 
     def take(self) -> pa.RecordBatch | None:
-        """The rows that were added since the last call, as a batch; None: there are none."""
+        """Return the rows that were added since the last call, as a batch; None: there are none."""
         self._pack()
         pieces, self._pieces = self._pieces, []
         self._rows = self._bytes = 0
@@ -260,8 +260,8 @@ class RowCollector:
 
 
 def without_empty(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch of RAW whose texts of nothing but white space, as Unicode has it, are no documents:
-    `read.empty`, with the row's number as value.
+    """Return a batch of RAW whose texts of nothing but white space, as Unicode has it, are no
+    documents: `read.empty`, with the row's number as value.
     """
     offsets, data = utf8_buffers(batch["text"])
     may = np.diff(offsets) == 0

@@ -64,12 +64,12 @@ class Evicted(NamedTuple):
 
 
 def default_cache() -> Path:
-    """The cache that runs share if none is named."""
+    """Return the cache that runs share if none is named."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gristmill" / "shards"
 
 
 def key_of(url: str) -> str:
-    """The key of a URL: of its stored form, so that a new signature finds the old bytes."""
+    """Return the key of a URL: of its stored form, so that a new signature finds the old bytes."""
     return hashlib.sha256(stored(url).encode()).hexdigest()
 
 
@@ -77,7 +77,7 @@ class Cache:
     """The folder of a cache. Safe for several threads and several runs at once."""
 
     def __init__(self, root: Path) -> None:
-        """Makes nothing before the first write."""
+        """Make nothing before the first write."""
         self.root = root
         self.partials = root / "partial"
         self._is_own = False
@@ -94,11 +94,11 @@ class Cache:
             self._is_own = True
 
     def object(self, sha256: str) -> Path:
-        """The path of the bytes with this digest, whether they exist or not."""
+        """Return the path of the bytes with this digest, whether they exist or not."""
         return self.root / "objects" / sha256
 
     def find(self, sha256: str) -> Path | None:
-        """The bytes of a digest, if they exist; this counts as a use."""
+        """Return the bytes of a digest, if they exist; this counts as a use."""
         path = self.object(sha256)
         try:
             os.utime(path)
@@ -107,7 +107,7 @@ class Cache:
         return path
 
     def known(self, url: str) -> KnownUrl | None:
-        """What a URL gave, if its bytes still exist with their size."""
+        """Return what a URL gave, if its bytes still exist with their size."""
         known = self._note(key_of(url))
         return known if known is not None and self._is_here(known) else None
 
@@ -175,8 +175,8 @@ class Cache:
         return f"runs/{hashlib.sha256(os.fsencode(corpus)).hexdigest()}.json"
 
     def _needed(self) -> tuple[set[str], set[str]]:
-        """(keys of URLs, digests) that unfinished runs need; a run whose folder does not exist
-        needs none.
+        """Return (keys of URLs, digests) that unfinished runs need; a run whose folder does not
+        exist needs none.
         """
         keys: set[str] = set()
         objects: set[str] = set()
@@ -298,8 +298,8 @@ def locked(
 
 
 def is_cache(root: Path, names: set[str], top: Collection[str]) -> bool:
-    """Whether a folder with these names is a cache that an earlier version made: none is of another
-    kind than `top`, and the smallest of its objects has the bytes of its name.
+    """Return whether a folder with these names is a cache that an earlier version made: none is of
+    another kind than `top`, and the smallest of its objects has the bytes of its name.
     """
     if not names <= set(top):
         return False
@@ -330,7 +330,7 @@ def _bytes(path: Path) -> bytes:
 
 
 def _used(path: Path) -> tuple[float, int]:
-    """(when it was last used, its bytes)."""
+    """Return (when it was last used, its bytes)."""
     try:
         status = path.stat()
     except FileNotFoundError:

@@ -140,7 +140,7 @@ def _decoder(codec: str, dictionary: Any = None) -> _Decoder:
 
 
 def codec_of(head: bytes) -> str:
-    """The codec by the first bytes of a file: gzip, zstd, xz, lz4, bzip2 or none."""
+    """Return the codec by the first bytes of a file: gzip, zstd, xz, lz4, bzip2 or none."""
     for magic, name in MAGIC.items():
         # Words begin with BZh too.
         if head.startswith(magic) and (
@@ -170,7 +170,7 @@ class _GatheredPieces:
         self.size += len(piece)
 
     def take(self) -> bytes:
-        """All of them, which are held no longer."""
+        """Return all of them, which are held no longer."""
         whole = b"".join(self._parts)
         self._parts, self.size = [], 0
         return whole
@@ -204,7 +204,7 @@ class DecodedPieces:
 
     @property
     def first(self) -> bytes:
-        """The first block of the file, as it is stored."""
+        """Return the first block of the file, as it is stored."""
         return self._data
 
     def _more(self) -> bytes:
@@ -455,7 +455,7 @@ class DecodedPieces:
         return True
 
     def _continues(self, head: bytes) -> bool:
-        """Whether another member starts here; a head that the block cuts off is given the
+        """Return whether another member starts here; a head that the block cuts off is given the
         benefit.
         """
         return codec_of(head) == self.codec or any(magic.startswith(head) for magic in MAGIC)
@@ -501,8 +501,8 @@ class DecodedPieces:
 
 
 def _decodes(codec: str, data: bytes, dictionary: Any = None) -> bool:
-    """Whether the first bytes behind a magic decode; blocks of bzip2 and lz4 are too long to see
-    the end of, but have marked heads.
+    """Return whether the first bytes behind a magic decode; blocks of bzip2 and lz4 are too long to
+    see the end of, but have marked heads.
     """
     try:
         return bool(_decoder(codec, dictionary).decompress(data[:BLOCK], 1 << 14)) or (

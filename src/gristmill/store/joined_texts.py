@@ -38,7 +38,7 @@ class JoinedTexts:
         self._rows += len(column)
 
     def take(self) -> pa.Array:
-        """All that was added, without a copy: it must be gone when the next texts are added.
+        """Return all that was added, without a copy: it must be gone when the next texts are added.
 
         Raises ArrowInvalid over 2 GiB.
         """
@@ -59,6 +59,6 @@ class JoinedTexts:
 
 
 def _room(size: int) -> np.ndarray:
-    """Memory of its own, (size,) uint8: a page is taken when it is first written to."""
+    """Return memory of its own, (size,) uint8: a page is taken when it is first written to."""
     own = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     return np.frombuffer(mmap.mmap(-1, max(size, 1), flags=own), np.uint8)

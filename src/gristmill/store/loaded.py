@@ -13,7 +13,7 @@ _kept: dict[str, dict[str, Any]] = {}
 
 
 def loaded(kind: str, wanted: Mapping[str, Callable[[], Value]]) -> dict[str, Value]:
-    """Values by key: those of the last call of this kind where a key is the same, else made.
+    """Return values by key: those of the last call of this kind where a key is the same, else made.
 
     A key must say all that its value depends on.
     """

@@ -40,7 +40,7 @@ def file_at(files: Sequence[PackedFile], row: int) -> str:
 
 
 def pack_digest(files: Sequence[PackedFile]) -> str:
-    """The sha256 of what `sha256sum` prints of the files, from the recipe's folder."""
+    """Return the sha256 of what `sha256sum` prints of the files, from the recipe's folder."""
     lines = (f"{file.sha256}  {file.url}\n" for file in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -132,7 +132,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def end_of_text_literal(manifest: Manifest) -> str | None:
-    """The literal of the end of text that the user named; None: the tokenizer's own."""
+    """Return the literal of the end of text that the user named; None: the tokenizer's own."""
     if manifest.imported is not msgspec.UNSET:
         return manifest.imported.end_of_text
     found = (manifest.recipe.get("tokens") or {}).get("end_of_text")
@@ -148,17 +148,17 @@ def sums(parts: list[Part]) -> bytes:
 
 
 def content_of(parts: list[Part]) -> str:
-    """The digest over the parts alone."""
+    """Return the digest over the parts alone."""
     return hashlib.sha256(sums(parts)).hexdigest()
 
 
 def lock_of(manifest: bytes) -> bytes:
-    """The lock for a manifest's bytes, as sha256sum would write it."""
+    """Return the lock for a manifest's bytes, as sha256sum would write it."""
     return f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST}\n".encode()
 
 
 def encode(manifest: Manifest) -> bytes:
-    """The one byte form of a manifest."""
+    """Return the one byte form of a manifest."""
     return to_json(manifest)
 
 

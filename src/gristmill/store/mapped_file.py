@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 
 def map_file(path: Path, dtype: np.dtype | str, start: int = 0) -> np.ndarray:
-    """The whole numbers of a file from byte `start` on, (n,) of `dtype`, read-only.
+    """Return the whole numbers of a file from byte `start` on, (n,) of `dtype`, read-only.
 
     Raises OSError if it cannot be opened, MachineError if the process may not have more files or
     mappings.

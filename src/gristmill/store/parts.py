@@ -137,12 +137,12 @@ def writing(root: Path, path: str) -> Iterator[HashingFile]:
 
 
 def temporary_path(target: Path) -> Path:
-    """A name beside a file, of this writer alone, for what is not whole."""
+    """Return a name beside a file, of this writer alone, for what is not whole."""
     return target.with_name(f"{target.name}.{secrets.token_hex(4)}{TEMPORARY}")
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a writer gives such names, to files that are not whole."""
+    """Return whether a writer gives such names, to files that are not whole."""
     return UNFINISHED.fullmatch(name) is not None
 
 
@@ -274,7 +274,7 @@ class TableWriter:
 
 
 def _row_sizes(batch: pa.RecordBatch) -> np.ndarray:
-    """What each row counts for, (n,) int64."""
+    """Return what each row counts for, (n,) int64."""
     sizes = np.full(len(batch), ROW_BYTES, np.int64)
     for column in batch.columns:
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
@@ -355,14 +355,14 @@ def read_batches(path: Path, columns: list[str] | None = None) -> Iterator[pa.Re
 def group_batches(
     file: pq.ParquetFile, group: int, columns: list[str] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """A row group in batches of about BATCH_BYTES."""
+    """Yield a row group in batches of about BATCH_BYTES."""
     sizes = file.metadata.row_group(group)
     most = max(1, sizes.num_rows * BATCH_BYTES // max(sizes.total_byte_size, 1))
     yield from file.iter_batches(most, row_groups=[group], columns=columns, use_threads=False)
 
 
 def has_size(path: Path, size: int) -> bool:
-    """Whether there is a file of this size, in bytes."""
+    """Return whether there is a file of this size, in bytes."""
     try:
         return path.stat().st_size == size
     except OSError:
@@ -370,7 +370,7 @@ def has_size(path: Path, size: int) -> bool:
 
 
 def sha256_of(path: Path) -> tuple[int, str]:
-    """(bytes, sha256) of a file."""
+    """Return (bytes, sha256) of a file."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256")
         return file.tell(), digest.hexdigest()

@@ -26,8 +26,8 @@ _taken: dict[str, tuple[Any, ...]] = {}  # of each path what its file was when i
 
 
 def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
-    """What is wrong with a file, by its digest (by its size first, if that is known); None if
-    nothing is.
+    """Return what is wrong with a file, by its digest (by its size first, if that is known); None
+    if nothing is.
     """
     try:
         found = os.stat(path, follow_symlinks=False)
@@ -44,7 +44,9 @@ def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
 
 
 def proven(path: Path, sha256: str, remedy: str = "A run makes it anew") -> Path:
-    """The path, if its file has this digest. Raises Damaged, which ends with the `remedy`."""
+    """Return the path, if its file has this digest. Raises Damaged, which ends with the
+    `remedy`.
+    """
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -96,7 +98,7 @@ class Reading:
         self._file.close()
 
     def read(self, dtype: np.dtype, count: int) -> np.ndarray:
-        """The next numbers, (count,) of `dtype`."""
+        """Return the next numbers, (count,) of `dtype`."""
         found = np.fromfile(self._file, dtype, count)
         if len(found) != count:
             raise Damaged(f"{self._path}: not as it was written: it ends too early")
@@ -113,7 +115,7 @@ class Reading:
 
 
 def damaged(parts: Iterable[Part], root: Path) -> list[str]:
-    """What is wrong with parts below a folder: a line each."""
+    """Return what is wrong with parts below a folder: a line each."""
     found = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         listed = list(parts)
@@ -125,8 +127,8 @@ def damaged(parts: Iterable[Part], root: Path) -> list[str]:
 
 
 def is_spoilt(path: Path) -> bool:
-    """Whether a file that should be sealed is damaged; a file of an earlier version, which sealed
-    nothing, is not.
+    """Return whether a file that should be sealed is damaged; a file of an earlier version, which
+    sealed nothing, is not.
     """
     try:
         table = json.loads(path.read_bytes())
@@ -138,13 +140,13 @@ def is_spoilt(path: Path) -> bool:
 
 
 def seal(value: Any) -> bytes:
-    """A value as JSON with a digest of itself."""
+    """Return a value as JSON with a digest of itself."""
     table = msgspec.to_builtins(value)
     return to_json({**table, PROOF: hashlib.sha256(to_json(table)).hexdigest()})
 
 
 def unseal(data: bytes) -> dict[str, Any]:
-    """The value of a sealed file. Raises ValueError if it is damaged."""
+    """Return the value of a sealed file. Raises ValueError if it is damaged."""
     try:
         table = json.loads(data)
     except RecursionError as error:

@@ -18,7 +18,7 @@ HERE = os.path.abspath(__file__)
 
 
 def current_folder() -> str:
-    """The current folder of this process; the root folder if it was removed."""
+    """Return the current folder of this process; the root folder if it was removed."""
     try:
         return os.getcwd()
     except OSError:
@@ -29,8 +29,8 @@ FIRST_FOLDER = current_folder()  # the current folder when this module was loade
 
 
 def command(call: str, *arguments: str) -> list[str]:
-    """The command that starts a Python process which calls `package.module:function` with these
-    strings. Raises MachineError if no interpreter of this version is found.
+    """Return the command that starts a Python process which calls `package.module:function` with
+    these strings. Raises MachineError if no interpreter of this version is found.
     """
     import subprocess
 
@@ -42,7 +42,7 @@ def command(call: str, *arguments: str) -> list[str]:
 
 
 def _absolute(place: str) -> str:
-    """An absolute path with one slash at its start; POSIX also allows two."""
+    """Return an absolute path with one slash at its start; POSIX also allows two."""
     return os.sep + os.path.normpath(os.path.join(current_folder(), place)).lstrip(os.sep)
 
 
@@ -62,7 +62,7 @@ def path() -> list[str]:
 
 
 def python() -> str:
-    """The path of an interpreter of this version.
+    """Return the path of an interpreter of this version.
 
     sys.executable is not always one: it may be empty, another Python, or a program with an embedded
     Python.
@@ -82,7 +82,9 @@ def python() -> str:
 
 
 def _is_named_python(file: str) -> bool:
-    """Whether a file has the name of a Python interpreter; other files are never executed."""
+    """Return whether a file has the name of a Python interpreter; other files are never
+    executed.
+    """
     import re
 
     return bool(re.fullmatch(r"python[\d.]*[a-z]*", os.path.basename(file))) and os.access(
@@ -91,7 +93,9 @@ def _is_named_python(file: str) -> bool:
 
 
 def _searched(homes: list[str]) -> str:
-    """An interpreter of exactly this version, from these folders or PATH. Raises MachineError."""
+    """Return an interpreter of exactly this version, from these folders or PATH. Raises
+    MachineError.
+    """
     import shutil
     import subprocess
 

@@ -19,7 +19,7 @@ class CtrlC:
         raise KeyboardInterrupt
 
     def within(self, show: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
-        """`show`, which raises a KeyboardInterrupt that was dropped at the next event."""
+        """Return `show`, which raises a KeyboardInterrupt that was dropped at the next event."""
 
         def checked(event: dict[str, Any]) -> None:
             if self._interrupted:

@@ -20,7 +20,7 @@ READY = re.compile(r"ready-[0-9a-f]{32}")  # an empty file: what it stands for i
 
 
 def kernels_folder() -> Path:
-    """The folder that holds the modules' folders (kernels/jit/places.py)."""
+    """Return the folder that holds the modules' folders (kernels/jit/places.py)."""
     if named := os.environ.get(NAMED):
         return Path(named)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

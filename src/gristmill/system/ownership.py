@@ -92,10 +92,10 @@ class Place(Protocol):
     shown: str
 
     def marker(self) -> bytes | None:
-        """The bytes of the marker; None: there is none."""
+        """Return the bytes of the marker; None: there is none."""
 
     def names(self) -> Iterable[str]:
-        """The names at the top."""
+        """Return the names at the top."""
 
     def write(self, data: bytes) -> None:
         """Write the marker, whole, where there is none yet."""
@@ -167,20 +167,20 @@ class Store(Protocol):
     url: str
 
     def get(self, key: str, most: int) -> Any:
-        """A small file, with its `data`; None if it is absent."""
+        """Return a small file, with its `data`; None if it is absent."""
 
     def put_new(self, key: str, data: bytes, headers: dict[str, str]) -> bool:
         """Write a name that is absent; False if it is there."""
 
     def names_at_top(self) -> list[str]:
-        """The names and folders at the top."""
+        """Return the names and folders at the top."""
 
 
 class Prefix:
     """A prefix of an object store. Raises what a bucket raises."""
 
     def __init__(self, store: Store) -> None:
-        """Sends no request."""
+        """Send no request."""
         self.shown = store.url
         self._store = store
 
@@ -220,7 +220,7 @@ def claim(place: Place, kind: Kind, earlier: Callable[[set[str]], bool] = never)
 
 
 def _seen(place: Place, names: set[str]) -> bytes | None:
-    """The marker, where another process wrote it since it was looked for; a file system on a
+    """Return the marker, where another process wrote it since it was looked for; a file system on a
     network may list a name before it opens it.
     """
     data = place.marker() if names else None
@@ -259,7 +259,7 @@ def check_marker(shown: str, kind: Kind, data: bytes) -> None:
 
 
 def foreign(shown: str, kind: Kind, names: set[str]) -> str:
-    """What is said of a place that holds what is not gristmill's."""
+    """Return what is said of a place that holds what is not gristmill's."""
     name, advice = NAMES[kind]
     more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
     return (
@@ -286,7 +286,7 @@ def refuse_file(
 
 
 def by_head(is_ours: Callable[[bytes], bool]) -> Callable[[Path], bool]:
-    """What tells files by their first bytes."""
+    """Return what tells files by their first bytes."""
 
     def look(path: Path) -> bool:
         try:
@@ -299,8 +299,8 @@ def by_head(is_ours: Callable[[bytes], bool]) -> Callable[[Path], bool]:
 
 
 def writable_by_others(folder: Path) -> str | None:
-    """A warning for people where the group or others may write a folder whose files gristmill
-    trusts; None: they may not, or it is not there.
+    """Return a warning for people where the group or others may write a folder whose files
+    gristmill trusts; None: they may not, or it is not there.
     """
     try:
         status = os.stat(folder)
@@ -319,7 +319,7 @@ def writable_by_others(folder: Path) -> str | None:
 
 
 def _is_own_group(gid: int) -> bool:
-    """Whether a group is that of this user alone, as many systems make one for each."""
+    """Return whether a group is that of this user alone, as many systems make one for each."""
     try:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
     except (KeyError, OSError):

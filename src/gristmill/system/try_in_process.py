@@ -36,7 +36,7 @@ class TrialError(ValueError):
 
 
 def try_in_process(call: str, data: bytes, limits: TrialLimits) -> str:
-    """What `package.module:function` returns for these bytes, in a process of its own.
+    """Return what `package.module:function` returns for these bytes, in a process of its own.
 
     Raises TrialError where the function raises ValueError, and where the process ends in another
     way: killed by a signal, out of memory or of time.
@@ -61,7 +61,7 @@ def try_in_process(call: str, data: bytes, limits: TrialLimits) -> str:
 
 
 def _end(code: int, said: str, limits: TrialLimits) -> str:
-    """How a process ended that gave no answer."""
+    """Return how a process ended that gave no answer."""
     last = (said.strip().splitlines() or [""])[-1][:MOST_SHOWN]
     if code == -signal.SIGXCPU or (code == -signal.SIGKILL and not last):
         return f"it took more than {limits.seconds} seconds of processor time"

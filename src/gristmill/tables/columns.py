@@ -11,13 +11,13 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def well_formed(text: str) -> str:
-    """A string without lone surrogates: each becomes U+FFFD."""
+    """Return a string without lone surrogates: each becomes U+FFFD."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def utf8_buffers(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """A string column without nulls as offsets (n + 1,) int32 and data (bytes,) uint8, without
-    copying.
+    """Return a string column without nulls as offsets (n + 1,) int32 and data (bytes,) uint8,
+    without copying.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -29,7 +29,7 @@ def utf8_buffers(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.nda
 
 
 def fixed_binary(rows: np.ndarray) -> pa.Array:
-    """Rows (n, k) of numbers as a fixed-size binary column of n values, without copying."""
+    """Return rows (n, k) of numbers as a fixed-size binary column of n values, without copying."""
     rows = np.ascontiguousarray(rows)
     width = rows.shape[1] * rows.dtype.itemsize
     return pa.FixedSizeBinaryArray.from_buffers(
@@ -38,7 +38,9 @@ def fixed_binary(rows: np.ndarray) -> pa.Array:
 
 
 def rows_of(column: pa.Array, dtype: type) -> np.ndarray:
-    """A fixed-size binary column without nulls as rows (n, k) of numbers, without copying."""
+    """Return a fixed-size binary column without nulls as rows (n, k) of numbers, without
+    copying.
+    """
     width = column.type.byte_width
     data = np.frombuffer(column.buffers()[1], np.uint8)[
         column.offset * width : (column.offset + len(column)) * width
@@ -60,7 +62,9 @@ def strings_of(offsets: np.ndarray, data: np.ndarray) -> pa.Array:
 
 
 def on_lines(rows: int, columns: int, kind: type[np.generic]) -> np.ndarray:
-    """Zeros (rows, columns) from the begin of a cache line on: a row of one line is not on two."""
+    """Return zeros (rows, columns) from the begin of a cache line on: a row of one line is not on
+    two.
+    """
     size = rows * columns * np.dtype(kind).itemsize
     room = np.zeros(size + LINE, np.uint8)
     start = -room.ctypes.data % LINE

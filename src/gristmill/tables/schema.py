@@ -86,8 +86,8 @@ CONTAMINATION = pa.schema(
 
 
 def signatures(permutations: int) -> pa.Schema:
-    """The schema of signatures: the hash of the normalised text, and k little-endian uint32 minima
-    (null: the text has no words).
+    """Return the schema of signatures: the hash of the normalised text, and k little-endian uint32
+    minima (null: the text has no words).
     """
     return pa.schema(
         [
@@ -99,27 +99,29 @@ def signatures(permutations: int) -> pa.Schema:
 
 
 def shard_name(number: int) -> str:
-    """The name of a raw shard's files, without folder and suffix: `00042`."""
+    """Return the name of a raw shard's files, without folder and suffix: `00042`."""
     return f"{number:05d}"
 
 
 def shard_of(document: int) -> int:
-    """The number of a document's raw shard."""
+    """Return the number of a document's raw shard."""
     return document >> ROW_BITS
 
 
 def row_of(document: int) -> int:
-    """A document's row in its raw shard."""
+    """Return a document's row in its raw shard."""
     return document & (MOST_ROWS - 1)
 
 
 def first_document(shard: int) -> int:
-    """The number of row 0 of a shard; its documents are below `first_document(shard + 1)`."""
+    """Return the number of row 0 of a shard; its documents are below `first_document(shard +
+    1)`.
+    """
     return shard << ROW_BITS
 
 
 def document_name(document: int) -> str:
-    """A document's number for people: `shard:row`, also of a withdrawn one (below 0, as in
+    """Return a document's number for people: `shard:row`, also of a withdrawn one (below 0, as in
     `.docs`).
     """
     document = document if document >= 0 else ~document

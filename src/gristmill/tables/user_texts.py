@@ -36,22 +36,22 @@ EXPECTED = (
 
 
 def package_of(value: Any) -> str:
-    """The package that a value's type is from."""
+    """Return the package that a value's type is from."""
     return type(value).__module__.partition(".")[0].lstrip("_")
 
 
 def is_dataset(given: Any) -> bool:
-    """Whether it is a Hugging Face Dataset or IterableDataset."""
+    """Return whether it is a Hugging Face Dataset or IterableDataset."""
     return package_of(given) == "datasets" and hasattr(given, "with_format")
 
 
 def is_stream(given: Any) -> bool:
-    """Whether it can be read only once: a generator, a map, an open file."""
+    """Return whether it can be read only once: a generator, a map, an open file."""
     return isinstance(given, Iterator)
 
 
 def is_table(given: Any) -> bool:
-    """Whether it has named columns."""
+    """Return whether it has named columns."""
     return (
         isinstance(given, pa.Table | pa.RecordBatch | Mapping)
         or (package_of(given) in ("pandas", "polars") and hasattr(type(given), "columns"))
@@ -60,7 +60,7 @@ def is_table(given: Any) -> bool:
 
 
 def table_of(given: Any, text: str = "text") -> pa.Table:
-    """What is given as a table: `text` (string types, with nulls), and what else steps read.
+    """Return what is given as a table: `text` (string types, with nulls), and what else steps read.
 
     `text` names the column of texts where a table is given. Raises ArgumentError.
     """
@@ -72,8 +72,8 @@ def table_of(given: Any, text: str = "text") -> pa.Table:
 
 
 def batches_of(table: pa.Table) -> Iterator[pa.Table]:
-    """A table of `table_of` in slices of a few MB of text; `text` is one string array in each, the
-    others as well.
+    """Yield a table of `table_of` in slices of a few MB of text; `text` is one string array in
+    each, the others as well.
     """
     start = 0
     for chunk in table["text"].chunks:
@@ -90,14 +90,14 @@ def batches_of(table: pa.Table) -> Iterator[pa.Table]:
 
 
 def streamed(given: Iterator[Any]) -> Iterator[list[Any]]:
-    """The values of a stream, some at a time."""
+    """Yield the values of a stream, some at a time."""
     while part := list(islice(given, STREAMED)):
         yield part
 
 
 def kept_of(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str = "text") -> Any:
-    """What is kept of what was given, in its form: `kept` (n,) bool, `texts` those that are kept,
-    as they are now.
+    """Return what is kept of what was given, in its form: `kept` (n,) bool, `texts` those that are
+    kept, as they are now.
     """
     if isinstance(given, str):
         return texts[0].as_py() if kept[0] else None
@@ -118,7 +118,7 @@ def kept_of(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str = "t
 
 
 def _column(given: Any) -> pa.ChunkedArray | pa.Array:
-    """One column of what is no table. Raises ArgumentError."""
+    """Return one column of what is no table. Raises ArgumentError."""
     if isinstance(given, str):
         return pa.array([well_formed(given)], pa.string())
     if isinstance(given, pa.Array | pa.ChunkedArray):
@@ -141,7 +141,7 @@ def _column(given: Any) -> pa.ChunkedArray | pa.Array:
 
 
 def _strings(values: Any) -> pa.Array | pa.ChunkedArray:
-    """A list or an array of objects as a column; None and NaN are nulls."""
+    """Return a list or an array of objects as a column; None and NaN are nulls."""
     if bytes in set(map(type, values)):  # Arrow would take them for UTF-8
         place = next(place for place, value in enumerate(values) if type(value) is bytes)
         raise ArgumentError(f"texts[{place}] is bytes: decode it, as in data.decode('utf-8')")
@@ -161,7 +161,7 @@ def _strings(values: Any) -> pa.Array | pa.ChunkedArray:
 
 
 def _checked(column: pa.Array | pa.ChunkedArray, name: str = "texts") -> pa.ChunkedArray:
-    """A column of strings, of types whose lengths can be asked for. Raises ArgumentError."""
+    """Return a column of strings, of types whose lengths can be asked for. Raises ArgumentError."""
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
@@ -221,7 +221,7 @@ def _of_strings(values: Any) -> bool:
 
 
 def _chosen(table: pa.Table, text: str) -> pa.Table:
-    """The columns that steps read, as strings. Raises ArgumentError."""
+    """Return the columns that steps read, as strings. Raises ArgumentError."""
     names = table.column_names
     if text not in names:
         if text != "text" or len(names) != 1:
@@ -249,7 +249,7 @@ def _no_column(text: str, names: list[Any]) -> ArgumentError:
 
 
 def _dataset_table(given: Any, text: str) -> pa.Table:
-    """The columns of a Hugging Face data set that are read."""
+    """Return the columns of a Hugging Face data set that are read."""
     names = given.column_names
     if names is not None and text in names:
         given = given.select_columns([name for name in names if name in (text, *TABLE_COLUMNS)])
@@ -287,7 +287,7 @@ def _kept_table(table: pa.Table, kept: np.ndarray, texts: pa.ChunkedArray, text:
 
 
 def _kept_frame(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str) -> Any:
-    """What is kept of a Series or DataFrame of pandas (with its index) or Polars."""
+    """Return what is kept of a Series or DataFrame of pandas (with its index) or Polars."""
     left = given[kept] if package_of(given) == "pandas" else given.filter(kept)
     if package_of(given) == "pandas":
         if hasattr(given, "columns"):
@@ -304,12 +304,12 @@ def _kept_frame(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str)
 
 
 def _like(series: Any, texts: pa.ChunkedArray) -> Any:
-    """A pandas Series of texts with the index, name and type of another one."""
+    """Return a pandas Series of texts with the index, name and type of another one."""
     # A category has no place for a text that was rewritten.
     kind = object if str(series.dtype) == "category" else series.dtype
     return type(series)(texts.to_pylist(), index=series.index, name=series.name, dtype=kind)
 
 
 def mapped(given: Any, function: Callable[[dict[str, list[Any]]], dict[str, list[Any]]]) -> Any:
-    """A Hugging Face data set with each batch of rows as a function leaves it."""
+    """Return a Hugging Face data set with each batch of rows as a function leaves it."""
     return given.with_format(None).map(function, batched=True, batch_size=STREAMED)

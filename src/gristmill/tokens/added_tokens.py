@@ -114,7 +114,9 @@ class AddedTokens:
         return listed
 
     def cut(self, offsets: np.ndarray, data: np.ndarray) -> Fragments:
-        """The fragments of n texts in UTF-8, offsets (n + 1,) int32 into data (bytes,) uint8."""
+        """Return the fragments of n texts in UTF-8, offsets (n + 1,) int32 into data (bytes,)
+        uint8.
+        """
         count = len(offsets) - 1
         whole = Fragments(offsets, data, np.full(count, -1, np.int32), np.arange(count + 1))
         return self._composed.cut(self._compose(self._raw.cut(whole)))
@@ -146,8 +148,8 @@ class AddedTokens:
 def joined(
     fragments: Fragments, ends: np.ndarray, tokens: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of each text from those of its fragments, `ends` (m + 1,) int64 in tokens: of a
-    fragment that is an added token that one.
+    """Return the tokens of each text from those of its fragments, `ends` (m + 1,) int64 in tokens:
+    of a fragment that is an added token that one.
     """
     added = np.flatnonzero(fragments.tokens >= 0)
     if len(added) == 0:

@@ -23,7 +23,9 @@ _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_LEVEL)}
 
 
 def bytes_of(token: str) -> bytes:
-    """The bytes that a token spells; those of its UTF-8 if it is not spelled in this alphabet."""
+    """Return the bytes that a token spells; those of its UTF-8 if it is not spelled in this
+    alphabet.
+    """
     try:
         return bytes(map(_BYTE_OF.__getitem__, token))
     except KeyError:
@@ -31,8 +33,8 @@ def bytes_of(token: str) -> bytes:
 
 
 def gpt2_tokens(data: bytes) -> list[bytes]:
-    """The tokens of vocab.bpe: the bytes in the order of their printable characters, then the
-    merges. Raises ValueError.
+    """Return the tokens of vocab.bpe: the bytes in the order of their printable characters, then
+    the merges. Raises ValueError.
     """
     tokens = [bytes([_BYTE_OF[character]]) for character in sorted(BYTE_LEVEL)]
     for left, right in tokenizer_file.read_merges(data):
@@ -49,8 +51,8 @@ class KernelRules(NamedTuple):
 
 
 def kernel_rules(read: tokenizer_file.TokenizerFile) -> KernelRules:
-    """How our kernel encodes as a tokenizer.json says. Raises ValueError, with the reason, where it
-    cannot do it exactly.
+    """Return how our kernel encodes as a tokenizer.json says. Raises ValueError, with the reason,
+    where it cannot do it exactly.
     """
     model, added, vocabulary = read.model, read.added, read.model.vocab
     if model.type != "BPE" or not isinstance(vocabulary, dict):

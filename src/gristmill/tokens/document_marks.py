@@ -39,7 +39,7 @@ class Choice(NamedTuple):
 
     @property
     def why(self) -> str | msgspec.UnsetType:
-        """The evidence, for the manifest; unset where the user named the token."""
+        """Return the evidence, for the manifest; unset where the user named the token."""
         return msgspec.UNSET if NAMED in self.evidence else "; ".join(self.evidence)
 
 
@@ -51,8 +51,8 @@ class _Configuration(msgspec.Struct, frozen=True):
 
 
 def read_configurations(folder: Path) -> dict[str, bytes]:
-    """The configurations beside a tokenizer's file, by name. Raises ValueError for one that cannot
-    be read, or is too large.
+    """Return the configurations beside a tokenizer's file, by name. Raises ValueError for one that
+    cannot be read, or is too large.
     """
     read = {}
     for name in CONFIGURATIONS:
@@ -69,7 +69,7 @@ def read_configurations(folder: Path) -> dict[str, bytes]:
 
 
 def choose_end(file: TokenizerFile, configurations: Mapping[str, bytes]) -> Choice:
-    """The end of text of a tokenizer.json. Raises ValueError where none is known, or several
+    """Return the end of text of a tokenizer.json. Raises ValueError where none is known, or several
     remain.
     """
     special = {token.content for token in file.added_tokens or [] if token.special}
@@ -123,7 +123,7 @@ def _is_number(value: Any, literals: Mapping[int, str]) -> bool:
 
 
 def _behind_text(processor: Any) -> Iterator[str]:
-    """The tokens that a post-processor puts behind a single text."""
+    """Yield the tokens that a post-processor puts behind a single text."""
     if not isinstance(processor, dict):
         return
     kind, single = processor.get("type"), processor.get("single")

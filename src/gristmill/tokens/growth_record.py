@@ -76,8 +76,8 @@ def seal(data: bytes) -> bytes:
 
 
 def read_record(data: bytes) -> GrowthRecord | None:
-    """The record of a tokenizer.json; None: it has none. Raises VerificationError if the record
-    cannot be read, or the file was changed after it was written.
+    """Return the record of a tokenizer.json; None: it has none. Raises VerificationError if the
+    record cannot be read, or the file was changed after it was written.
     """
     try:
         raw = msgspec.json.decode(data, type=_TokenizerJson).model.gristmill
@@ -107,8 +107,8 @@ def read_record(data: bytes) -> GrowthRecord | None:
 
 
 def version_of(data: bytes) -> TokenizerVersion | None:
-    """Which version the bytes of a tokenizer.json are; None: it is no tokenizer that grows. Raises
-    VerificationError as `read_record`.
+    """Return which version the bytes of a tokenizer.json are; None: it is no tokenizer that grows.
+    Raises VerificationError as `read_record`.
     """
     record = read_record(data)
     if record is None:

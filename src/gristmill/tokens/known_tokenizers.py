@@ -21,7 +21,7 @@ MAKE = "`gristmill tokenizer train FILE... --out tokenizer.json` makes one"
 
 
 def advice(name: str, path: Path) -> str:
-    """What to do about a name that is not a file; `path` is where it was searched for."""
+    """Return what to do about a name that is not a file; `path` is where it was searched for."""
     if name.lower() in GPT2:
         return f'this is GPT-2\'s tokenizer: write "gpt2". {KNOWN}'
     if encoding := ENCODINGS.get(name.lower()):

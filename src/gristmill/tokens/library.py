@@ -41,7 +41,8 @@ CAPITALS = {"12.0": 0xA7BA, "13.0": 0xA7C7, "14.0": 0xA7C0, "16.0": 0xA7CB, "17.
 
 
 def library_versions() -> dict[str, str]:
-    """The version of HF tokenizers, and the versions of Unicode in its patterns and its lower case.
+    """Return the version of HF tokenizers, and the versions of Unicode in its patterns and its
+    lower case.
 
     The library does not report the versions of Unicode. They are found by trying a letter that is
     new in each version.
@@ -78,7 +79,7 @@ def try_library(name: str, data: bytes) -> None:
 
 
 def _culprit(data: bytes, limits: TrialLimits) -> str:
-    """The field without which the library takes a file; all of them if it is none alone."""
+    """Return the field without which the library takes a file; all of them if it is none alone."""
     fields = ("normalizer", "pre_tokenizer", "added_tokens", "post_processor", "decoder")
     every = f"its {', '.join(fields)} and model"
     if len(data) > SMALL:
@@ -108,7 +109,9 @@ class Library:
         self._spelled: list[int] = []
 
     def _loaded(self) -> Any:
-        """The library's tokenizer. Raises RecipeError if the library cannot load the file."""
+        """Return the library's tokenizer. Raises RecipeError if the library cannot load the
+        file.
+        """
         with self._making:
             if self._tokenizer is None:
                 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -135,7 +138,7 @@ class Library:
             return self._tokenizer
 
     def _encode(self, texts: list[str]) -> list[np.ndarray]:
-        """The tokens of each text, int32. Raises RecipeError where the library fails."""
+        """Return the tokens of each text, int32. Raises RecipeError where the library fails."""
         loaded = self._loaded()
         try:
             found = loaded.encode_batch_fast(texts, add_special_tokens=False)
@@ -151,7 +154,7 @@ class Library:
         return [np.array(encoding.ids, np.int32) for encoding in found]
 
     def _plain(self, ids: np.ndarray) -> np.ndarray:
-        """The tokens of a text without the end of text."""
+        """Return the tokens of a text without the end of text."""
         if self._end not in ids:
             return ids
         parts = [self._spelled if token == self._end else [token] for token in ids.tolist()]
@@ -166,7 +169,7 @@ class Library:
 
 
 def _character(made: Any, character: str) -> list[int]:
-    """The tokens of a character inside a text, where no space is put before it."""
+    """Return the tokens of a character inside a text, where no space is put before it."""
     pieces = [character]
     if made.token_to_id(character) is None:
         pieces = [f"<0x{byte:02X}>" for byte in character.encode()]
@@ -177,7 +180,7 @@ def _character(made: Any, character: str) -> list[int]:
 
 
 def _batches(offsets: np.ndarray, data: np.ndarray) -> Iterator[list[str]]:
-    """The texts, as many together as have BATCH_BYTES."""
+    """Yield the texts, as many together as have BATCH_BYTES."""
     view, bounds = np.ascontiguousarray(data).data, offsets.tolist()
     batch: list[str] = []
     size = 0

@@ -35,11 +35,11 @@ class OrderedDocuments(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        """How many tokens there are."""
+        """Return how many tokens there are."""
         return int(self.ends[-1]) if len(self.ends) else 0
 
     def blocks(self, piece: Piece, dtype: np.dtype) -> Iterator[Block]:
-        """The documents of a piece, of whose first bucket all are. The tokens of a block are
+        """Return the documents of a piece, of whose first bucket all are. The tokens of a block are
         overwritten by the next. Raises OSError.
         """
         first = int(np.searchsorted(self.ends, piece.skip, "right"))
@@ -47,7 +47,7 @@ class OrderedDocuments(NamedTuple):
         return part_of(self._from(first, before, dtype), piece.skip - before, piece.tokens)
 
     def _from(self, start: int, before: int, dtype: np.dtype) -> Iterator[Block]:
-        """All documents from one on, which has `before` tokens before it."""
+        """Yield all documents from one on, which has `before` tokens before it."""
         most = READ_BYTES // dtype.itemsize
         buffer = np.empty(max(most, int(self.lengths.max(initial=0))), dtype)
         while start < len(self.ends):
@@ -62,8 +62,8 @@ class OrderedDocuments(NamedTuple):
 
 
 def ordered(shards: list[TokenizedShard], key: int, files: ExitStack) -> OrderedDocuments:
-    """The documents of raw shards, which were checked, in the order of a key; opens their files,
-    which `files` closes.
+    """Return the documents of raw shards, which were checked, in the order of a key; opens their
+    files, which `files` closes.
     """
     from gristmill.kernels.hashing import shuffle
 

@@ -10,17 +10,17 @@ SEPARATOR = "~"
 
 
 def partition_name(source: str, label: str) -> str:
-    """The folder of a partition below tokens/; without a label it is the source's."""
+    """Return the folder of a partition below tokens/; without a label it is the source's."""
     return f"{source}{SEPARATOR}{label}" if label else source
 
 
 def source_of(name: str) -> str:
-    """The source of a partition, by its folder's name."""
+    """Return the source of a partition, by its folder's name."""
     return name.partition(SEPARATOR)[0]
 
 
 def belongs_to(name: str, other: str) -> bool:
-    """Whether a folder is that of another name or of a partition of it: web~news~3 belongs to web
-    and to web~news.
+    """Return whether a folder is that of another name or of a partition of it: web~news~3 belongs
+    to web and to web~news.
     """
     return name == other or name.startswith(f"{other}{SEPARATOR}")

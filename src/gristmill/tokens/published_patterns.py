@@ -58,7 +58,7 @@ PUBLISHED: dict[tuple[str, ...], Pattern] = {
 
 
 def pattern_of(splitting: dict[str, Any]) -> Pattern | None:
-    """The pattern of a tokenizer.json's pre-tokenizer; None: our kernel does not know it."""
+    """Return the pattern of a tokenizer.json's pre-tokenizer; None: our kernel does not know it."""
     steps = splitting.get("pretokenizers") if splitting.get("type") == "Sequence" else [splitting]
     if (
         not isinstance(steps, list)
@@ -82,7 +82,7 @@ def pattern_of(splitting: dict[str, Any]) -> Pattern | None:
 
 
 def _regexes(steps: list[dict[str, Any]]) -> Iterator[str]:
-    """The regular expressions of splits that keep all of a text."""
+    """Yield the regular expressions of splits that keep all of a text."""
     for step in steps:
         how = (step.get("behavior"), step.get("invert"))
         # The second form removes what matches nothing: nothing, where a single pattern has an

@@ -30,7 +30,7 @@ class RankFile(NamedTuple):
 
     @property
     def holes(self) -> frozenset[int]:
-        """The ranks that special tokens have and no token of the file."""
+        """Return the ranks that special tokens have and no token of the file."""
         return frozenset(number for number in self.special.values() if number < self.ranks)
 
 
@@ -85,14 +85,14 @@ RANK_FILES: dict[str, tuple[RankFile, ...]] = {
 
 
 def known_file(sha256: str) -> RankFile | None:
-    """The published file of a digest."""
+    """Return the published file of a digest."""
     every = (file for files in RANK_FILES.values() for file in files)
     return next((file for file in every if file.sha256 == sha256), None)
 
 
 def tokens_of_published(file: RankFile, data: bytes) -> list[bytes]:
-    """The tokens by rank of a published file, b"" for a rank that no token has. Its digest is
-    known, so nothing else is checked.
+    """Return the tokens by rank of a published file, b"" for a rank that no token has. Its digest
+    is known, so nothing else is checked.
     """
     words = data.split()
     tokens = [b""] * (file.ranks + len(file.holes))
@@ -102,7 +102,8 @@ def tokens_of_published(file: RankFile, data: bytes) -> list[bytes]:
 
 
 def read_rank_file(name: str, cache: Path, resume_only: bool) -> bytes:
-    """A published rank file, from tiktoken's cache or by URL; its digest is checked in both cases.
+    """Return a published rank file, from tiktoken's cache or by URL; its digest is checked in both
+    cases.
 
     tiktoken caches a file under the sha1 of its URL (tiktoken, load.py).
     """

@@ -32,13 +32,15 @@ class _Model(NamedTuple):
 
 
 def is_sentencepiece(data: bytes) -> bool:
-    """Whether these are the first bytes of a SentencePiece model: a piece, and its spelling."""
+    """Return whether these are the first bytes of a SentencePiece model: a piece, and its
+    spelling.
+    """
     return len(data) > 4 and data[0] == 0x0A and data[2] == 0x0A and data[1] >= data[3] + 2
 
 
 def tokenizer_json(data: bytes) -> bytes:
-    """A SentencePiece model as a tokenizer.json. Raises ValueError, with the cause, for a damaged
-    file, and for a model that HF tokenizers cannot follow exactly.
+    """Return a SentencePiece model as a tokenizer.json. Raises ValueError, with the cause, for a
+    damaged file, and for a model that HF tokenizers cannot follow exactly.
     """
     model = _read(data)
     kind = model.trainer.get(3, UNIGRAM)
@@ -82,7 +84,7 @@ def tokenizer_json(data: bytes) -> bytes:
 
 
 def _normalizer(model: _Model) -> tuple[list[dict[str, Any]], bool]:
-    """The steps of the normalizer, and whether one puts a space before a text."""
+    """Return the steps of the normalizer, and whether one puts a space before a text."""
     settings, steps = model.normalizer, list[dict[str, Any]]()
     if charsmap := settings.get(2):
         encoded = base64.b64encode(charsmap).decode()
@@ -179,7 +181,7 @@ def _read(data: bytes) -> _Model:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: numbers, floats (of 32 bits), and bytes."""
+    """Yield the fields of a message: numbers, floats (of 32 bits), and bytes."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)

@@ -109,7 +109,7 @@ class ShardWriter:
 
 
 def in_order(tokenized: list[TokenizedShard], dtype: np.dtype) -> Iterator[Block]:
-    """Documents in their own order, in blocks that fit memory: (tokens, documents, lengths).
+    """Yield documents in their own order, in blocks that fit memory: (tokens, documents, lengths).
 
     Raises VerificationError if a file of tokens does not have its sha256.
     """
@@ -123,8 +123,8 @@ def in_order(tokenized: list[TokenizedShard], dtype: np.dtype) -> Iterator[Block
 
 
 def part_of(blocks: Iterator[Block], skip: int, count: int | None = None) -> Iterator[Block]:
-    """Blocks of documents without their first `skip` tokens, and of `count` tokens, which they
-    must have; None: all that follow.
+    """Yield blocks of documents without their first `skip` tokens, and of `count` tokens, which
+    they must have; None: all that follow.
     """
     for tokens, documents, lengths in blocks:
         if skip >= len(tokens):
@@ -177,8 +177,8 @@ class Apart:
 
 
 def _apart(documents: list[int], last: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """An order of n documents in which none follows its equal, and those that have no place in it,
-    which are all equal to the last one. `last` is the document before.
+    """Return an order of n documents in which none follows its equal, and those that have no place
+    in it, which are all equal to the last one. `last` is the document before.
     """
     order: list[int] = []
     waiting: list[int] = []  # all of document `last`
@@ -195,7 +195,7 @@ def _apart(documents: list[int], last: int | None) -> tuple[np.ndarray, np.ndarr
 
 
 def _blocks(lengths: np.ndarray, dtype: np.dtype) -> Iterator[tuple[int, int]]:
-    """Documents that fit memory together: from one, to before another."""
+    """Yield documents that fit memory together: from one, to before another."""
     ends = np.cumsum(lengths)
     start = 0
     while start < len(ends):

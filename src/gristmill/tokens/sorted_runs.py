@@ -59,7 +59,7 @@ class Piece(NamedTuple):
 
 
 def order_of(key: int, total: int) -> SeededOrder:
-    """How to sort `total` bytes of tokens."""
+    """Return how to sort `total` bytes of tokens."""
     bits = 0
     while bits < MOST_BITS and (total >> bits) > BUCKET_BYTES:
         bits += 1
@@ -142,15 +142,15 @@ def _write_all(handle: int, data: np.ndarray) -> None:
 
 
 def buckets_of(keys: np.ndarray, bits: int) -> np.ndarray:
-    """The buckets (n,) int64 of places in the order (n,) uint64."""
+    """Return the buckets (n,) int64 of places in the order (n,) uint64."""
     if bits == 0:
         return np.zeros(len(keys), np.int64)
     return (keys >> np.uint64(64 - bits)).astype(np.int64)
 
 
 def pieces(sizes: np.ndarray, tokens_per_shard: int, itemsize: int, *, whole: bool) -> list[Piece]:
-    """How tasks share the token shards of a stream, whose buckets have `sizes` (b,) int64 tokens;
-    with `whole` one task has all.
+    """Return how tasks share the token shards of a stream, whose buckets have `sizes` (b,) int64
+    tokens; with `whole` one task has all.
     """
     total = int(sizes.sum())
     shards = max(1, PIECE_BYTES // (tokens_per_shard * itemsize))
@@ -168,7 +168,9 @@ def pieces(sizes: np.ndarray, tokens_per_shard: int, itemsize: int, *, whole: bo
 
 
 def _ranges(sizes: list[int], first: int, most: int) -> list[tuple[int, int]]:
-    """Buckets from `first` on, those together that have up to `most` tokens, and at least one."""
+    """Return buckets from `first` on, those together that have up to `most` tokens, and at least
+    one.
+    """
     found, start, held = [], first, 0
     for number, size in enumerate(sizes, first):
         if held and held + size > most:
@@ -181,7 +183,9 @@ def _ranges(sizes: list[int], first: int, most: int) -> list[tuple[int, int]]:
 def merged(
     runs: list[SortedRun], bits: int, dtype: np.dtype, ranges: list[tuple[int, int]]
 ) -> Iterator[Block]:
-    """The documents of some buckets of a stream, in the order: a block for each range of them."""
+    """Yield the documents of some buckets of a stream, in the order: a block for each range of
+    them.
+    """
     from gristmill.kernels.hashing import shuffle
 
     for first, last in ranges:
@@ -217,8 +221,8 @@ def _rows_of(run: SortedRun, bits: int, first: int, last: int) -> tuple[np.ndarr
 
 
 def placed(documents: np.ndarray, repeats: np.ndarray, key: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where n documents come in the shuffled order, each as often as `repeats` (n,) says: (m,)
-    int64 which document, (m,) uint64 its place.
+    """Return where n documents come in the shuffled order, each as often as `repeats` (n,) says:
+    (m,) int64 which document, (m,) uint64 its place.
 
     The first copy has the place that a document without copies has. Of r copies the next comes
     between half and one and a half times 2^64 / r behind the one before, by a hash of its own:

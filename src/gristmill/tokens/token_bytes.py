@@ -45,12 +45,12 @@ class TokenBytes(NamedTuple):
 
     @property
     def sizes(self) -> np.ndarray:
-        """The bytes of text of each, (n,) int64; of a text's first token `leads` less."""
+        """Return the bytes of text of each, (n,) int64; of a text's first token `leads` less."""
         return np.array([len(one) for one in self.text], np.int64)
 
     @property
     def characters(self) -> np.ndarray:
-        """Characters that begin in each, (n,) int64: a token may have none."""
+        """Return characters that begin in each, (n,) int64: a token may have none."""
         begun = [sum(byte & 0xC0 != 0x80 for byte in one) for one in self.text]
         return np.array(begun, np.int64)
 
@@ -66,7 +66,7 @@ class TokenBytes(NamedTuple):
         )
 
     def decode(self, tokens: Iterable[int]) -> bytes:
-        """The bytes of a text's tokens."""
+        """Return the bytes of a text's tokens."""
         out, first = [], True
         for token in tokens:
             shown = self.shown[token]
@@ -165,7 +165,7 @@ def file_token_bytes(file: TokenizerFile, vocabulary: int) -> TokenBytes:
 
 
 def _spelled(piece: str, scheme: _Scheme) -> tuple[bytes, bool]:
-    """The bytes of a piece of the model, and whether it begins a word."""
+    """Return the bytes of a piece of the model, and whether it begins a word."""
     begins = True
     if scheme.joins and piece.startswith(scheme.joins) and piece != scheme.joins:
         piece, begins = piece[len(scheme.joins) :], False

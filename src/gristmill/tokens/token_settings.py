@@ -40,7 +40,7 @@ class Repeat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 raise ValueError(f"{times:g} times: expected 0 to {MOST_TIMES:g}")
 
     def steps(self) -> list[tuple[float, float]]:
-        """(from this value on, this number of times), ascending."""
+        """Return (from this value on, this number of times), ascending."""
         return sorted((_number(key), times) for key, times in self.table.items())
 
 
@@ -104,7 +104,7 @@ class TokenSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
                     )
 
     def reads(self) -> list[str]:
-        """The measures that repeats and partitions are made by."""
+        """Return the measures that repeats and partitions are made by."""
         repeated = [self.repeat.by] if self.repeat is not None else []
         names = [*repeated, *(self.partition.by if self.partition is not None else [])]
         return [name for name in dict.fromkeys(names) if name != COPIES]

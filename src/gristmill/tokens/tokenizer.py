@@ -124,13 +124,13 @@ class Tokenizer:
         return Encoded(*self._encoder.encode(*utf8_buffers(column)))
 
     def encode_text(self, text: str) -> np.ndarray:
-        """The token numbers of one text, (m,) int32."""
+        """Return the token numbers of one text, (m,) int32."""
         if not isinstance(text, str):
             raise ArgumentError(f"text: a {type(text).__name__} was given: expected a string")
         return self.encode([well_formed(text)]).tokens
 
     def encode_batch(self, texts: Any, *, text: str = "text") -> Encoded:
-        """The token numbers of texts, in any form that user_texts.py takes: text i has
+        """Return the token numbers of texts, in any form that user_texts.py takes: text i has
         `tokens[offsets[i]:offsets[i + 1]]`. Raises ArgumentError, also for a missing text.
         """
         offsets, tokens = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
@@ -144,7 +144,7 @@ class Tokenizer:
         return Encoded(np.concatenate(offsets), np.concatenate(tokens))
 
     def decode_batch(self, encoded: Encoded) -> list[str]:
-        """The texts of what `encode_batch` gave."""
+        """Return the texts of what `encode_batch` gave."""
         bounds = itertools.pairwise(encoded.offsets.tolist())
         return [self.decode(encoded.tokens[start:stop]) for start, stop in bounds]
 
@@ -155,47 +155,49 @@ class Tokenizer:
         return encoder.Encoder(merges.merges_of_ranks(self._ranks), self.pattern)
 
     def decode(self, tokens: Any) -> str:
-        """The text of token numbers; bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of token numbers; bytes that are not UTF-8 become U+FFFD."""
         return self.token_bytes.decode(map(int, tokens)).decode("utf-8", "replace")
 
     def spelling(self, token: int) -> bytes:
-        """The bytes of a token inside a text, of a special one its literal; none for a number
-        without a token.
+        """Return the bytes of a token inside a text, of a special one its literal; none for a
+        number without a token.
         """
         return self.token_bytes.shown[token] if token < self.vocabulary else b""
 
     def token_text(self, token: int) -> str:
-        """The text of a token inside a text, for people; bytes that are not UTF-8 become U+FFFD."""
+        """Return the text of a token inside a text, for people; bytes that are not UTF-8 become
+        U+FFFD.
+        """
         return self.spelling(token).decode("utf-8", "replace")
 
     @cached_property
     def token_bytes(self) -> TokenBytes:
-        """What text each token stands for."""
+        """Return what text each token stands for."""
         if self._file is not None:
             return file_token_bytes(self._file, self.vocabulary)
         return rank_token_bytes(self._ranks, self._special_tokens(), self.vocabulary)
 
     def _special_tokens(self) -> dict[str, int]:
-        """The numbers of tokens that may end or begin a document."""
+        """Return the numbers of tokens that may end or begin a document."""
         if self._file is not None:
             return self._file.numbers
         return (known_file(self.sha256) or R50K_BASE).special
 
     @property
     def marks(self) -> list[int]:
-        """The tokens that end or begin documents."""
+        """Return the tokens that end or begin documents."""
         begin = self.begin_of_text
         return [self.end_of_text, *([] if begin is None else [begin])]
 
     def may_end(self, token: int) -> bool:
-        """Whether a token is a special one, or is called as ends of texts are."""
+        """Return whether a token is a special one, or is called as ends of texts are."""
         if self._file is None:
             return token in self._special_tokens().values()
         added = self._file.added_tokens or []
         return any(one.id == token and (one.special or one.content in ENDS) for one in added)
 
     def _begin(self, token: str | int) -> int:
-        """The number of the token before each document. Raises RecipeError."""
+        """Return the number of the token before each document. Raises RecipeError."""
         if self._file is None:
             special = self._special_tokens()
         else:
@@ -210,7 +212,7 @@ class Tokenizer:
 
     @cached_property
     def _ranks(self) -> list[bytes]:
-        """The tokens by rank, of a rank file."""
+        """Return the tokens by rank, of a rank file."""
         file = known_file(self.sha256)
         if self.file_name == "vocab.bpe":
             return gpt2_tokens(self.data)
@@ -290,7 +292,7 @@ class Tokenizer:
         asked: str | int | None,
         configurations: Mapping[str, bytes],
     ) -> Choice:
-        """The token that ends documents. Raises RecipeError."""
+        """Return the token that ends documents. Raises RecipeError."""
         if asked is None:
             try:
                 return choose_end(read, configurations)
@@ -311,7 +313,7 @@ class _Kernel:
     def __init__(
         self, read: tokenizer_file.TokenizerFile, rules: KernelRules, end_of_text: int
     ) -> None:
-        """Raises ValueError for added tokens that only the library knows."""
+        """Raise ValueError for added tokens that only the library knows."""
         self._added = AddedTokens(read.added_tokens or [], end_of_text, nfc=rules.nfc)
         # Made when the first text is encoded (see Tokenizer), of what is not needed any more then.
         self._encoder: _TextEncoder | None = None
@@ -347,7 +349,9 @@ def _encoder_of(read: tokenizer_file.TokenizerFile, rules: KernelRules) -> _Text
 
 
 def _as_tokenizer_json(name: str, data: bytes) -> bytes:
-    """A SentencePiece model as a tokenizer.json; other files as they are. Raises RecipeError."""
+    """Return a SentencePiece model as a tokenizer.json; other files as they are. Raises
+    RecipeError.
+    """
     if not sentencepiece_model.is_sentencepiece(data):
         return data
     try:
@@ -383,7 +387,7 @@ def load(
 def _read(
     name: str, folder: Path, cache: Path | None, resume_only: bool = False
 ) -> tuple[str, bytes, dict[str, bytes]]:
-    """The name of a tokenizer, the bytes of its file, and the configurations beside it."""
+    """Return the name of a tokenizer, the bytes of its file, and the configurations beside it."""
     from gristmill.store.cache import default_cache
 
     if name in RANK_FILES:

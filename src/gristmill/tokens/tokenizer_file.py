@@ -68,22 +68,22 @@ class TokenizerFile(msgspec.Struct, frozen=True):
 
     @property
     def normalizers(self) -> list[dict[str, Any]]:
-        """The steps of the normalizer, in order."""
+        """Return the steps of the normalizer, in order."""
         return list(_steps(msgspec.json.decode(self.normalizer), "normalizers"))
 
     @property
     def splits(self) -> list[dict[str, Any]]:
-        """The steps of the pre-tokenizer, in order."""
+        """Return the steps of the pre-tokenizer, in order."""
         return list(_steps(msgspec.json.decode(self.pre_tokenizer), "pretokenizers"))
 
     @property
     def post_processing(self) -> Any:
-        """The post-processor; a template may name thousands of tokens."""
+        """Return the post-processor; a template may name thousands of tokens."""
         return msgspec.json.decode(self.post_processor)
 
     @property
     def unknown(self) -> int | None:
-        """The number of the model's token for unknown pieces."""
+        """Return the number of the model's token for unknown pieces."""
         vocabulary, model = self.model.vocab, self.model
         if isinstance(vocabulary, dict):
             return vocabulary.get(model.unk_token) if model.unk_token is not None else None
@@ -91,30 +91,32 @@ class TokenizerFile(msgspec.Struct, frozen=True):
 
     @property
     def vocabulary(self) -> int:
-        """One more than the largest number of a token."""
+        """Return one more than the largest number of a token."""
         pieces = 0 if isinstance(self.model.vocab, dict) else len(self.model.vocab)
         return max([pieces, *(number + 1 for number in self.numbers.values())])
 
     @property
     def added(self) -> dict[str, int]:
-        """The numbers of added tokens."""
+        """Return the numbers of added tokens."""
         return {token.content: token.id for token in self.added_tokens or []}
 
     @property
     def numbers(self) -> dict[str, int]:
-        """The number of every token; without those of a model that is a list of pieces."""
+        """Return the number of every token; without those of a model that is a list of pieces."""
         return {**(self.model.vocab if isinstance(self.model.vocab, dict) else {}), **self.added}
 
     @property
     def splitting(self) -> dict[str, Any]:
-        """The pre-tokenizer; empty: there is none that the kernel could support."""
+        """Return the pre-tokenizer; empty: there is none that the kernel could support."""
         raw = bytes(self.pre_tokenizer)
         found = msgspec.json.decode(raw) if len(raw) < _SMALL else None
         return found if isinstance(found, dict) else {}
 
     @property
     def normalization(self) -> str:
-        """What the normalizer does: "" nothing, "NFC", or "?", which our kernel does not know."""
+        """Return what the normalizer does: "" nothing, "NFC", or "?", which our kernel does not
+        know.
+        """
         raw = bytes(self.normalizer)
         found = msgspec.json.decode(raw) if len(raw) < _SMALL else "?"
         steps: Any = [found]
@@ -129,7 +131,7 @@ class TokenizerFile(msgspec.Struct, frozen=True):
 
 
 def _steps(found: Any, inner: str) -> Iterator[dict[str, Any]]:
-    """The steps of a normalizer or pre-tokenizer, those of sequences in their place."""
+    """Yield the steps of a normalizer or pre-tokenizer, those of sequences in their place."""
     if isinstance(found, list):
         for one in found:
             yield from _steps(one, inner)

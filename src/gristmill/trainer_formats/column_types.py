@@ -34,7 +34,7 @@ _FLAT = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
 
 
 def kind_of(value: Any, depth: int = MOST_DEPTH) -> Kind:
-    """The kind of one value."""
+    """Return the kind of one value."""
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -63,7 +63,7 @@ def kind_of(value: Any, depth: int = MOST_DEPTH) -> Kind:
 
 
 def merged(left: Kind, right: Kind) -> Kind:
-    """The kind that holds the values of both."""
+    """Return the kind that holds the values of both."""
     if left == right or right.name == "null":
         return left
     if left.name == "null":
@@ -88,7 +88,7 @@ def merged(left: Kind, right: Kind) -> Kind:
 
 
 def arrow_type(kind: Kind) -> pa.DataType:
-    """The type of a column; of nulls alone it is a string."""
+    """Return the type of a column; of nulls alone it is a string."""
     if kind.name in _FLAT:
         return _FLAT[kind.name]
     if kind.name == "list":
@@ -100,12 +100,12 @@ def arrow_type(kind: Kind) -> pa.DataType:
 
 
 def is_json(kind: Kind) -> bool:
-    """Whether a column holds JSON; Parquet has no struct without fields."""
+    """Return whether a column holds JSON; Parquet has no struct without fields."""
     return kind.name == "json" or (kind.name == "struct" and not kind.fields)
 
 
 def as_kind(value: Any, kind: Kind) -> Any:
-    """A value as its column holds it."""
+    """Return a value as its column holds it."""
     if value is None:
         return None
     if is_json(kind):

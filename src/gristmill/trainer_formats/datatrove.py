@@ -34,7 +34,7 @@ MOST_FILES = 100_000  # numbers of five digits: readers sort names
 
 
 def dtype(vocabulary: int) -> str:
-    """uint16 where it holds the vocabulary, otherwise uint32."""
+    """Return uint16 where it holds the vocabulary, otherwise uint32."""
     return unsigned(vocabulary, 2)
 
 
@@ -102,7 +102,7 @@ def _documents(
 
 
 def _dtype_of(path: Path, reading: ReadOptions) -> str:
-    """The type of a file's tokens: as the caller says, as `.ds.metadata` says, or by the
+    """Return the type of a file's tokens: as the caller says, as `.ds.metadata` says, or by the
     tokenizer.
     """
     if reading.dtype is not None:

@@ -50,8 +50,8 @@ class DocumentTally:
         return found
 
     def side(self, stated: Side | None, indexed: bool) -> Side:
-        """The side that the documents have. Raises VerificationError if it is not the stated one,
-        RecipeError if they differ and none is stated.
+        """Return the side that the documents have. Raises VerificationError if it is not the stated
+        one, RecipeError if they differ and none is stated.
         """
         if not self.documents:
             raise VerificationError("the files hold no token")

@@ -239,7 +239,7 @@ class _TokenExport:
         }
 
     def _tokens(self) -> int:
-        """The tokens of what is exported; a mix may leave some out."""
+        """Return the tokens of what is exported; a mix may leave some out."""
         return sum(
             self._corpus.stream(name, split).tokens
             for split in self._splits
@@ -262,7 +262,7 @@ class _TokenExport:
         return found
 
     def _streams(self, held: TokenFormat, count: Count) -> Iterator[Stream]:
-        """The streams of the export, each when the one before it is written."""
+        """Yield the streams of the export, each when the one before it is written."""
         has, end = self._corpus.format.end_of_text_side, held.end_of_text
         for split in self._splits:
             names = [name for name in self._sources if name in self._corpus.sources(split)]
@@ -285,7 +285,7 @@ class _TokenExport:
         return mixed(streams, [weights[name] for name in names] if weights else None)
 
     def _inner_ends(self) -> list[str]:
-        """Which streams have an end of text inside documents, if readers divide at it."""
+        """Return which streams have an end of text inside documents, if readers divide at it."""
         return [
             f"{name} {split}: {inner.tokens:,} end-of-text tokens are inside documents "
             f"({inner.documents:,} of them): a reader that divides documents at that token "
@@ -295,7 +295,7 @@ class _TokenExport:
         ]
 
     def _notes(self, written: dict[tuple[str, str], tuple[Stream, Written]]) -> list[str]:
-        """What an export leaves out, or decided."""
+        """Return what an export leaves out, or decided."""
         notes = self._inner_ends()
         for (_, split), (stream, found) in written.items():
             if len(stream.sources) > 1 and self._mix in (None, PROPORTIONAL):

@@ -123,15 +123,15 @@ class ExportFolder:
         self.description = msgspec.structs.replace(self.description, **fields)
 
     def summary(self) -> dict[str, int]:
-        """The numbers of `files` and `bytes` so far, and of `kept` files, which an earlier start of
-        the export wrote.
+        """Return the numbers of `files` and `bytes` so far, and of `kept` files, which an earlier
+        start of the export wrote.
         """
         size = sum(part.size for part in self.parts)
         return {"files": len(self.parts), "bytes": size, "kept": self._found}
 
     def kept(self, name: str) -> Part | None:
-        """A file that an earlier start of the same export wrote; it becomes part of this one, and
-        is not to be written.
+        """Return a file that an earlier start of the same export wrote; it becomes part of this
+        one, and is not to be written.
         """
         part = self._progress.kept(name)
         if part is not None:
@@ -187,7 +187,7 @@ class ExportFolder:
         self.parts.append(part)
 
     def spool(self, dtype: str) -> "Spool":
-        """Numbers on disk, for a file that begins with their count."""
+        """Return numbers on disk, for a file that begins with their count."""
         return self._spools.enter_context(closing(Spool(self.root, dtype)))
 
     def _begin(self) -> None:
@@ -210,7 +210,7 @@ class ExportFolder:
             (self.root / name).unlink(missing_ok=True)
 
     def _is_ours(self) -> bool:
-        """Whether what is in the folder is this export, unfinished or finished."""
+        """Return whether what is in the folder is this export, unfinished or finished."""
         unfinished, finished = self.root / UNFINISHED, self.root / DESCRIPTION
         if unfinished.is_file():
             return unfinished.read_bytes() == self._request
@@ -237,7 +237,7 @@ class Spool:
         self.count += len(values)
 
     def blocks(self) -> Iterator[np.ndarray]:
-        """All numbers, in blocks."""
+        """Yield all numbers, in blocks."""
         self._file.seek(0)
         while data := self._file.read(_BLOCK * self.dtype.itemsize):
             yield np.frombuffer(data, self.dtype)
@@ -247,8 +247,8 @@ class Spool:
 
 
 def read_description(folder: Path) -> ExportDescription | None:
-    """The gristmill.json of a folder; None: it has none. Raises RecipeError if it cannot be read,
-    or the export is unfinished.
+    """Return the gristmill.json of a folder; None: it has none. Raises RecipeError if it cannot be
+    read, or the export is unfinished.
     """
     path = folder / DESCRIPTION
     if (folder / UNFINISHED).exists():

@@ -63,7 +63,7 @@ class ExportProgress:
             self._file.flush()
 
     def _whole_parts(self, root: Path, begun: _Begun) -> list[Part]:
-        """The parts that the record names and that are as it says."""
+        """Return the parts that the record names and that are as it says."""
         self._file.seek(0)
         first, *lines = self._file.read().split(b"\n")
         try:
@@ -77,7 +77,7 @@ class ExportProgress:
         return list(compress(parts, whole))
 
     def kept(self, name: str) -> Part | None:
-        """A file that is whole from an earlier start."""
+        """Return a file that is whole from an earlier start."""
         return self._kept.get(name)
 
     def add(self, part: Part) -> None:
@@ -112,7 +112,9 @@ class UnwrittenFile:
         return size
 
     def check(self, root: Path, part: Part) -> Part:
-        """The file that is kept. Raises VerificationError if what would be written is another."""
+        """Return the file that is kept. Raises VerificationError if what would be written is
+        another.
+        """
         if self.size != part.size:
             raise VerificationError(
                 f"{root / part.path}: an earlier start of this export wrote {part.size:,} bytes, "

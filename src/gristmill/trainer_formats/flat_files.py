@@ -25,8 +25,8 @@ HEADERS = {  # what other formats begin with
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """The files of a folder that match, sorted by name. Raises RecipeError for one that is no file,
-    or a link.
+    """Return the files of a folder that match, sorted by name. Raises RecipeError for one that is
+    no file, or a link.
     """
     found = sorted(folder.glob(pattern))
     for path in found:
@@ -36,8 +36,8 @@ def listed(folder: Path, pattern: str) -> list[Path]:
 
 
 def beside(path: Path) -> Path | None:
-    """A file that may stand beside another; None: there is none. Raises RecipeError for a link, or
-    what is no file.
+    """Return a file that may stand beside another; None: there is none. Raises RecipeError for a
+    link, or what is no file.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise RecipeError(f"{path}: not a regular file: import reads files, and no links")
@@ -45,7 +45,7 @@ def beside(path: Path) -> Path | None:
 
 
 def mapped(path: Path, dtype: str, start: int = 0) -> np.ndarray:
-    """The numbers of a file from byte `start` on, memory-mapped.
+    """Return the numbers of a file from byte `start` on, memory-mapped.
 
     Raises VerificationError if its size is not that of whole numbers.
     """
@@ -108,7 +108,9 @@ def check_type(path: Path, assumed: str, vocabulary: int, *, stated: bool) -> No
 
 
 def _largest(pieces: list[np.ndarray], kind: str) -> int:
-    """The largest number in pieces of bytes, read as a type; what is left over is left out."""
+    """Return the largest number in pieces of bytes, read as a type; what is left over is left
+    out.
+    """
     width = WIDTHS[kind]
     cut = (piece[: len(piece) // width * width].view(f"<u{width}") for piece in pieces)
     return max((int(numbers.max(initial=0)) for numbers in cut), default=0)
@@ -117,7 +119,7 @@ def _largest(pieces: list[np.ndarray], kind: str) -> int:
 def divided(
     files: Iterable[tuple[Path, np.ndarray]], end_of_text: int, side: Side
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """The documents in consecutive files, which the end of text divides: blocks of (tokens,
+    """Yield the documents in consecutive files, which the end of text divides: blocks of (tokens,
     lengths, the file in which each begins).
 
     A document goes on from file to file. Raises VerificationError where a document is longer than

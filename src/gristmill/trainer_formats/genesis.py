@@ -45,12 +45,12 @@ MOST_BYTES = 1 << 30  # of a file that import reads: it is in memory as a whole
 
 
 def dtype(vocabulary: int) -> str:
-    """int64, for any vocabulary."""
+    """Return int64, for any vocabulary."""
     return "int64"
 
 
 def library() -> Any:
-    """The package torch. Raises RecipeError where it is not installed."""
+    """Return the package torch. Raises RecipeError where it is not installed."""
     try:
         import torch
     except ImportError as error:
@@ -130,8 +130,8 @@ def _chained(
 
 
 def shard(path: Path) -> np.ndarray:
-    """The tokens of a shard, (n,) int64. Raises VerificationError for a file with anything but one
-    tensor of int64 in one dimension; no code of the file is run.
+    """Return the tokens of a shard, (n,) int64. Raises VerificationError for a file with anything
+    but one tensor of int64 in one dimension; no code of the file is run.
     """
     torch = library()
     size = path.stat().st_size

@@ -61,7 +61,7 @@ def write_tokenizer(folder: ExportFolder, tokenizer: Tokenizer) -> list[str]:
 
 
 def _merges(data: bytes) -> dict[str, int]:
-    """The merges of a tokenizer.json in their order; none for another file."""
+    """Return the merges of a tokenizer.json in their order; none for another file."""
     try:
         model = tokenizer_file.read_json(data).model
     except ValueError:
@@ -153,7 +153,7 @@ def _checkpoint(
 
 
 def _sizes(made: Finished, written: Written) -> list[int]:
-    """The tokens of each shard of a stream."""
+    """Return the tokens of each shard of a stream."""
     full = made.tokens_per_file
     before = len(written.files) - 1
     return [full] * before + [written.tokens - before * full]
@@ -164,8 +164,8 @@ def _number(name: str) -> int:
 
 
 def _documents(made: Finished, stream: Stream, written: Written) -> int:
-    """How many documents of the sources were read, dropped ones included; of an imported corpus,
-    how many were written.
+    """Return how many documents of the sources were read, dropped ones included; of an imported
+    corpus, how many were written.
     """
     raw = made.corpus.manifest.raw_shards
     return sum(one.documents for one in raw if one.source in stream.sources) or written.documents
@@ -176,7 +176,7 @@ def _digest(table: dict[str, Any]) -> str:
 
 
 def _created(folder: ExportFolder, name: str) -> str | None:
-    """The `created_at` that an earlier export into this folder wrote."""
+    """Return the `created_at` that an earlier export into this folder wrote."""
     try:
         found = msgspec.json.decode((folder.root / name).read_bytes()).get("created_at")
     except (OSError, AttributeError, *NO_JSON):

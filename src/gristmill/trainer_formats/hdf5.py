@@ -24,7 +24,7 @@ _CHUNK = 1 << 20  # bytes
 
 
 def dtype(vocabulary: int) -> str:
-    """uint16 where it holds the vocabulary, otherwise uint32."""
+    """Return uint16 where it holds the vocabulary, otherwise uint32."""
     return unsigned(vocabulary, 2)
 
 

@@ -48,7 +48,7 @@ GROUP_BYTES = 64 << 20  # decoded together
 
 
 def dtype(vocabulary: int) -> str:
-    """int32, as the tokenizers of `transformers` give."""
+    """Return int32, as the tokenizers of `transformers` give."""
     return "int32"
 
 
@@ -124,7 +124,9 @@ def _documents(files: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray, np.n
 
 
 def _rows_at_once(path: Path, group: Any, number: int, pages: parquet_pages.PageSizes) -> int:
-    """How many rows of a row group are decoded together; a few bytes may stand for many values."""
+    """Return how many rows of a row group are decoded together; a few bytes may stand for many
+    values.
+    """
     columns = [group.column(place) for place in range(group.num_columns)]
     values: int = max(
         column.num_values for column in columns if column.path_in_schema.startswith("input_ids")

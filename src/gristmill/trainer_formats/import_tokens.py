@@ -321,7 +321,7 @@ class _Import(NamedTuple):
     def _checked(
         self, stream: Opened, files: list[Path], first: int
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Blocks whose tokens are below the vocabulary. Raises VerificationError."""
+        """Yield blocks whose tokens are below the vocabulary. Raises VerificationError."""
         for tokens, lengths, numbers in stream.blocks:
             if int(lengths.sum()) != len(tokens):
                 raise AssertionError((len(tokens), int(lengths.sum())))

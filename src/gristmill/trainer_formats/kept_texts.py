@@ -44,7 +44,7 @@ class KeptTexts:
         self.sources = [name for name in known if not sources or name in sources]
 
     def shards(self) -> list[tuple[int, str]]:
-        """(number, source) of each raw shard."""
+        """Return (number, source) of each raw shard."""
         return [
             (shard.number, shard.source)
             for shard in self.manifest.raw_shards
@@ -52,12 +52,12 @@ class KeptTexts:
         ]
 
     def fields(self, source: str) -> tuple[str, str]:
-        """The original names of text and URL."""
+        """Return the original names of text and URL."""
         table = next(table for table in self.manifest.recipe["source"] if table["name"] == source)
         return table["text"], table["url"]
 
     def batches(self, source: str, number: int) -> Iterator[pa.RecordBatch]:
-        """The kept documents of a raw shard: batches of schema.TEXT."""
+        """Yield the kept documents of a raw shard: batches of schema.TEXT."""
         for batch in corpus_texts(self.root, self.manifest, source, number):
             self.on_documents(len(batch))
             yield batch
@@ -94,8 +94,8 @@ def _packed(file: BinaryIO, to: str) -> BinaryIO:
 
 
 def _lines(batch: pa.RecordBatch, fields: tuple[str, str]) -> Iterator[bytes]:
-    """A line for each document: its text and URL under their original names, the fields of its
-    format (date, record_id, declared_language), all other fields, and `copies`.
+    """Yield a line for each document: its text and URL under their original names, the fields of
+    its format (date, record_id, declared_language), all other fields, and `copies`.
 
     A field `copies` of the document itself is written as `original_copies`.
     """

@@ -40,7 +40,7 @@ KINDS = {20240520: (1, "uint16"), 20240801: (7, "uint32")}
 
 
 def dtype(vocabulary: int) -> str:
-    """uint16 where it holds the vocabulary, otherwise uint32 (llm.c's kind for Llama 3)."""
+    """Return uint16 where it holds the vocabulary, otherwise uint32 (llm.c's kind for Llama 3)."""
     return "uint16" if vocabulary <= 1 << 16 else "uint32"
 
 
@@ -93,8 +93,8 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
 
 
 def shard(path: Path) -> np.ndarray:
-    """The tokens of a shard, memory-mapped. Raises VerificationError for a header of another kind,
-    or a size that it does not give.
+    """Return the tokens of a shard, memory-mapped. Raises VerificationError for a header of another
+    kind, or a size that it does not give.
     """
     with open(path, "rb") as file:
         data = file.read(4 * HEADER)

@@ -44,7 +44,7 @@ MOST_SEQUENCES = 1 << 40
 
 
 def dtype(vocabulary: int) -> str:
-    """uint16 below 65,500 tokens, otherwise int32, as Megatron chooses."""
+    """Return uint16 below 65,500 tokens, otherwise int32, as Megatron chooses."""
     return "uint16" if vocabulary < LIMIT else "int32"
 
 
@@ -87,7 +87,7 @@ class MegatronIndex:
     """A .idx that was checked against its .bin."""
 
     def __init__(self, path: Path) -> None:
-        """Raises VerificationError for what is no index, is cut short, or points outside."""
+        """Raise VerificationError for what is no index, is cut short, or points outside."""
         with open(path, "rb") as file:
             head = file.read(HEAD.size)
         if len(head) < HEAD.size or not head.startswith(MAGIC):
@@ -123,7 +123,7 @@ class MegatronIndex:
         self.documents = _column(path, "<i8", start + 12 * sequences, entries)
 
     def check(self, bin_size: int) -> None:
-        """Raises VerificationError where the index points outside its .bin."""
+        """Raise VerificationError where the index points outside its .bin."""
         size = self.dtype.itemsize
         before = 0
         if len(self.documents) == 0 or self.documents[0] != 0:

@@ -24,7 +24,9 @@ PROPORTIONAL = "proportional"
 
 
 def weights_of(given: str, sources: list[str]) -> dict[str, float] | None:
-    """The value of `--mix`: `web=0.7,books=0.3`, or `proportional` (None). Raises RecipeError."""
+    """Return the value of `--mix`: `web=0.7,books=0.3`, or `proportional` (None). Raises
+    RecipeError.
+    """
     if given == PROPORTIONAL:
         return None
     found: dict[str, float] = {}
@@ -50,8 +52,8 @@ def weights_of(given: str, sources: list[str]) -> dict[str, float] | None:
 def mixed(
     streams: list[TokenStream], weights: list[float] | None, size: int = BLOCK
 ) -> Iterator[TokenBlock]:
-    """The documents of several streams as one stream of whole documents; `sources` are places in
-    `streams`. `weights` None: in proportion to their tokens.
+    """Yield the documents of several streams as one stream of whole documents; `sources` are places
+    in `streams`. `weights` None: in proportion to their tokens.
     """
     shares = [float(stream.tokens) for stream in streams] if weights is None else weights
     # All documents that begin before the first source is used up.
@@ -94,7 +96,7 @@ class _Queue:
         self.times = times[times < until]
 
     def take(self, horizon: float) -> tuple[TokenBlock, np.ndarray]:
-        """The documents up to a time, and their times; the rest stays."""
+        """Return the documents up to a time, and their times; the rest stays."""
         assert self._block is not None
         block, times = self._block, self.times
         count = int(np.searchsorted(times, horizon, "right"))

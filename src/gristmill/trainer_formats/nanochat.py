@@ -59,7 +59,7 @@ class _NanochatShard:
 
     @property
     def room(self) -> int:
-        """Documents that the open row group takes."""
+        """Return documents that the open row group takes."""
         return self._rows - self._count
 
     def flush(self) -> None:
@@ -114,7 +114,7 @@ def _write(
 
 
 def _slices(texts: KeptTexts, chosen: "_Validation", wanted: bool) -> Iterator[pa.Array]:
-    """The texts of a split, in the order of the corpus."""
+    """Yield the texts of a split, in the order of the corpus."""
     for number, source in texts.shards():
         for batch in texts.batches(source, number):
             mask = chosen.of(batch["document"].to_numpy())
@@ -140,7 +140,7 @@ class _Validation:
         self._share = min(0.1, max(SHARE, LEAST / max(kept, 1)))
 
     def of(self, documents: np.ndarray) -> np.ndarray:
-        """(n,) bool."""
+        """Return (n,) bool."""
         if self._documents is not None:
             return np.isin(documents, self._documents)
         from gristmill.kernels.hashing.shuffle import order_keys
@@ -149,7 +149,7 @@ class _Validation:
         return order_keys(documents, key).astype(np.float64) < self._share * 2.0**64
 
     def counts(self, texts: KeptTexts) -> tuple[int, int]:
-        """Documents of training and of validation."""
+        """Return documents of training and of validation."""
         train = val = 0
         for number, source in texts.shards():
             for batch in texts.batches(source, number):

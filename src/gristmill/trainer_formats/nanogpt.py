@@ -33,7 +33,7 @@ BLOCK_SIZE = 1024  # the default of train.py
 
 
 def dtype(vocabulary: int) -> str:
-    """uint16. Raises RecipeError for a vocabulary that needs more."""
+    """Return uint16. Raises RecipeError for a vocabulary that needs more."""
     if vocabulary > 1 << 16:
         raise RecipeError(
             f"--to nanogpt: a vocabulary of {vocabulary:,} tokens, and nanoGPT reads uint16 (at "
@@ -67,7 +67,9 @@ def finish(folder: ExportFolder, made: Finished) -> list[str]:
 
 
 def is_gpt2(tokenizer: Tokenizer) -> bool:
-    """Whether nanoGPT's defaults (tiktoken's gpt2, 50,304 outputs) are right without meta.pkl."""
+    """Return whether nanoGPT's defaults (tiktoken's gpt2, 50,304 outputs) are right without
+    meta.pkl.
+    """
     return tokenizer.file_name == "vocab.bpe" or (
         tokenizer.file_name == "tokenizer.tiktoken" and tokenizer.vocabulary == 50257
     )

@@ -49,7 +49,7 @@ MOST_LINE = 1 << 12  # characters of a line of .csv.gz
 
 
 def dtype(vocabulary: int) -> str:
-    """The smallest unsigned type that holds the vocabulary."""
+    """Return the smallest unsigned type that holds the vocabulary."""
     return unsigned(vocabulary)
 
 
@@ -117,7 +117,7 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
 def _apart(
     opened: list[tuple[Path, np.ndarray]], end_of_text: int, side: Side
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Files one by one: no document goes on in the next."""
+    """Yield files one by one: no document goes on in the next."""
     for number, file in enumerate(opened):
         for tokens, lengths, _ in divided([file], end_of_text, side):
             yield tokens, lengths, np.full(len(lengths), number, np.int64)
@@ -157,8 +157,8 @@ def _full(lengths: list[int], number: int) -> np.ndarray:
 
 
 def _rows(path: Path, most: int) -> Iterator[tuple[int, int]]:
-    """(start, end) of each line, of at most `most`: a few packed bytes can stand for billions.
-    Raises VerificationError.
+    """Yield (start, end) of each line, of at most `most`: a few packed bytes can stand for
+    billions. Raises VerificationError.
     """
     place = 0
     try:

@@ -52,7 +52,7 @@ def write(texts: KeptTexts, folder: ExportFolder) -> int:
 
 
 def fields_of(row: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a document besides those that every document has."""
+    """Return the fields of a document besides those that every document has."""
     found = {name: row[name] for name in OF_FORMAT if row[name] is not None}
     if row["extra"] is not None:
         for name, value in json.loads(row["extra"]).items():
@@ -61,7 +61,7 @@ def fields_of(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kinds(texts: KeptTexts) -> dict[str, Kind]:
-    """The kind of every field in all documents, those of the format first."""
+    """Return the kind of every field in all documents, those of the format first."""
     found = {name: Kind("string") for name in OF_FORMAT}
     for number, source in texts.shards():
         for batch in texts.batches(source, number):

@@ -27,21 +27,21 @@ class TokenBlock(NamedTuple):
     ends: bool  # the last document ends in this block
 
     def started(self) -> np.ndarray:
-        """(n,) bool: the document begins in this block."""
+        """Return (n,) bool: the document begins in this block."""
         found = np.ones(len(self.documents), np.bool_)
         found[:1] &= self.begins
         return found
 
     def ended(self) -> np.ndarray:
-        """(n,) bool: the document ends in this block."""
+        """Return (n,) bool: the document ends in this block."""
         found = np.ones(len(self.documents), np.bool_)
         found[-1:] &= self.ends
         return found
 
 
 def blocks_of(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[TokenBlock]:
-    """A source's documents in blocks of at most `size` tokens, which may cut documents. Withdrawn
-    documents are left out.
+    """Yield a source's documents in blocks of at most `size` tokens, which may cut documents.
+    Withdrawn documents are left out.
     """
     begins = True
     for start in range(0, stream.tokens, size):
@@ -79,7 +79,8 @@ def _without_withdrawn(block: TokenBlock) -> TokenBlock:
 def with_side(
     blocks: Iterable[TokenBlock], end_of_text: int, has: Side, wanted: Side
 ) -> Iterator[TokenBlock]:
-    """The stream with its end of text on the side that is wanted: before or after each document.
+    """Yield the stream with its end of text on the side that is wanted: before or after each
+    document.
 
     A document that has none where the corpus says gets one all the same.
     """
@@ -122,7 +123,7 @@ class InnerEnds:
         self.tokens = self.documents = 0
 
     def count(self, blocks: Iterable[TokenBlock]) -> Iterator[TokenBlock]:
-        """The blocks, counted as they pass."""
+        """Yield the blocks, counted as they pass."""
         for block in blocks:
             places = np.flatnonzero(block.tokens == self._end)
             stops = np.cumsum(block.lengths)
@@ -142,7 +143,7 @@ class InnerEnds:
 
 
 def whole(blocks: Iterable[TokenBlock]) -> Iterator[TokenBlock]:
-    """The same documents in blocks that cut none."""
+    """Yield the same documents in blocks that cut none."""
     held: list[TokenBlock] = []
     for block in blocks:
         held.append(block)
@@ -167,7 +168,7 @@ def whole(blocks: Iterable[TokenBlock]) -> Iterator[TokenBlock]:
 def _part(
     block: TokenBlock, first: int, stop: int, start: int, end: int | None = None
 ) -> TokenBlock:
-    """Documents `first` to `stop` of a block, with the tokens `start` to `end`."""
+    """Return documents `first` to `stop` of a block, with the tokens `start` to `end`."""
     return TokenBlock(
         block.tokens[start:end],
         block.documents[first:stop],
@@ -179,7 +180,7 @@ def _part(
 
 
 def _joined(pieces: list[TokenBlock]) -> TokenBlock:
-    """Pieces of a stream as one; a document that was cut between two is one again."""
+    """Return pieces of a stream as one; a document that was cut between two is one again."""
     if len(pieces) == 1:
         return pieces[0]
     lengths = [piece.lengths.copy() for piece in pieces]

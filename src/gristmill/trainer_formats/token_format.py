@@ -81,7 +81,7 @@ class Format(Protocol):
     MOST_FILES: int  # of a stream, where there may be several
 
     def dtype(self, vocabulary: int) -> str:
-        """The type of a token in the files; raises RecipeError if they cannot hold it."""
+        """Return the type of a token in the files; raises RecipeError if they cannot hold it."""
 
     def write(self, folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
         """Write a stream."""
@@ -104,7 +104,7 @@ class ReadableFormat(Protocol):
 
 
 def module_of(name: str) -> Any:
-    """The module of a format."""
+    """Return the module of a format."""
     return import_module(f"gristmill.trainer_formats.{name.replace('-', '_')}")
 
 
@@ -118,7 +118,7 @@ class Counter:
         self._blocks = stream.blocks
 
     def blocks(self) -> Iterator[TokenBlock]:
-        """The stream's blocks, counted as they pass."""
+        """Yield the stream's blocks, counted as they pass."""
         for block in self._blocks:
             self._documents += len(block.documents) - (not block.begins)
             self._tokens += np.bincount(
@@ -140,7 +140,7 @@ class Counter:
 def pieces(
     blocks: Iterable[TokenBlock], size: int, *, cut: bool
 ) -> Iterator[tuple[int, TokenBlock]]:
-    """(the number of the file, a piece of a block for it): files of `size` tokens.
+    """Yield (the number of the file, a piece of a block for it): files of `size` tokens.
 
     `cut`: a file ends in the middle of a document. Otherwise it ends behind the document that
     brings it to `size`.
@@ -190,7 +190,7 @@ def pieces(
 def whole_files(
     counter: Counter, size: int
 ) -> Iterator[tuple[int, Iterator[tuple[TokenBlock, np.ndarray]]]]:
-    """The files of a stream, each of which ends behind the document that brings it to `size`
+    """Yield the files of a stream, each of which ends behind the document that brings it to `size`
     tokens: (its number, its blocks with the end of each document (n,) int64 in the file's tokens).
     A file's blocks are to be taken before the next file.
     """
@@ -208,7 +208,7 @@ def _with_ends(blocks: Iterable[TokenBlock]) -> Iterator[tuple[TokenBlock, np.nd
 
 
 def unsigned(vocabulary: int, smallest: int = 1) -> str:
-    """The smallest unsigned type, of at least `smallest` bytes, that holds every token."""
+    """Return the smallest unsigned type, of at least `smallest` bytes, that holds every token."""
     for size in (1, 2, 4):
         if size >= smallest and vocabulary - 1 < 1 << 8 * size:
             return f"uint{8 * size}"

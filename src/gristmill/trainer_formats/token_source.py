@@ -50,7 +50,7 @@ class TokenDocuments:
         return int(self._firsts[-1])
 
     def __getitem__(self, index: int) -> np.ndarray:
-        """The tokens of document `index`; raises IndexError."""
+        """Return the tokens of document `index`; raises IndexError."""
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
             raise IndexError(f"document {index} of {len(self)}")
@@ -76,7 +76,7 @@ class TokenDocuments:
         return stream.read(start, stop).astype(self._dtype)
 
     def __repr__(self) -> str:
-        """What it is, for grain's checkpoints: equal for equal documents, on any machine."""
+        """Return what it is, for grain's checkpoints: equal for equal documents, on any machine."""
         names = ", ".join(self._names)
         return f"TokenDocuments({self._digest[:16]}, {self._split}, {names}, {self._dtype})"
 
@@ -120,5 +120,7 @@ class TokenDocumentsConfig:
     split: Split = "train"
 
     def build(self, *, dataset_iteration_policy: object) -> TokenDocuments:
-        """The source; the policy (order, repeats, ranks) is applied by torchtitan, around it."""
+        """Return the source; the policy (order, repeats, ranks) is applied by torchtitan, around
+        it.
+        """
         return TokenDocuments(self.corpus, sources=self.sources, split=self.split)

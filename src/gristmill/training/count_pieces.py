@@ -71,8 +71,9 @@ def check_memory(counted: list[CountedPieces]) -> None:
 def count_pieces_that_fit(
     batches: Callable[[], Iterable[pa.RecordBatch]], pattern: Pattern, workers: int | None = None
 ) -> PieceCounts:
-    """`count_pieces`; where there are too many of them, of half of the documents, of a quarter, and
-    so on, chosen by a hash of their texts: the first that fits. `batches` is called for each.
+    """Return `count_pieces`; where there are too many of them, of half of the documents, of a
+    quarter, and so on, chosen by a hash of their texts: the first that fits. `batches` is called
+    for each.
 
     Raises TooManyPieces if a single document has too many.
     """
@@ -91,7 +92,8 @@ def count_pieces_that_fit(
 def count_pieces(
     batches: Iterable[pa.RecordBatch], pattern: Pattern, workers: int | None = None
 ) -> tuple[CountedPieces, Amount]:
-    """The pieces of batches of texts (`text`, without nulls), their counts, and what was read.
+    """Return the pieces of batches of texts (`text`, without nulls), their counts, and what was
+    read.
 
     Raises TooManyPieces.
     """

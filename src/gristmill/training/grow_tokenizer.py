@@ -149,7 +149,7 @@ def _check(merges: int | None, total: int | None, sample: int, least: int) -> No
 
 
 def _first(pattern: str, special: Sequence[str]) -> GrownTokenizer:
-    """What version 1 grows from."""
+    """Return what version 1 grows from."""
     pattern_of(pattern)
     check_special(special)
     if len(special) != SPECIAL_TOKENS:
@@ -221,7 +221,7 @@ def _unsealed(tokenizer: BytePairTokenizer, record: GrowthRecord) -> bytes:
 
 
 def sources_of_words(words: Sequence[str]) -> dict[str, list[Path | str]]:
-    """The sources that a command line names, NAME=FILE or a corpus. Raises RecipeError."""
+    """Return the sources that a command line names, NAME=FILE or a corpus. Raises RecipeError."""
     found: dict[str, list[Path | str]] = {}
     for word in words:
         name, equals, path = word.partition("=")
@@ -235,7 +235,7 @@ def sources_of_words(words: Sequence[str]) -> dict[str, list[Path | str]]:
 
 
 def _named(sources: Mapping[str, Sequence[Path | str]], text: str) -> list[TextSource]:
-    """The sources, in order."""
+    """Return the sources, in order."""
     found: list[TextSource] = []
     for name, paths in sources.items():
         if name == CORPORA:
@@ -262,7 +262,7 @@ def _named(sources: Mapping[str, Sequence[Path | str]], text: str) -> list[TextS
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """`grow_tokenizer`'s result as lines of text."""
+    """Return `grow_tokenizer`'s result as lines of text."""
     head = f"{result['tokenizer']}: version {result['version']}, {result['vocab_size']:,} tokens"
     out = [f"{head}, sha256 {result['sha256']}"]
     for one in result["sources_contributed"]:
@@ -284,7 +284,7 @@ def _grow(
     least: int,
     workers: int | None,
 ) -> GrownTokenizer:
-    """The next version; its `previous` is not known here."""
+    """Return the next version; its `previous` is not known here."""
     from gristmill.kernels.bpe_training.pairs import choose_merges
     from gristmill.training.count_pieces import check_memory, count_pieces
 
@@ -338,7 +338,7 @@ def _sizes(amounts: list[Amount]) -> list[int]:
 
 
 def shares(total: int, sizes: list[int]) -> list[int]:
-    """`total` shared out by sizes, with the largest remainder (Hamilton's method); of equal
+    """Return `total` shared out by sizes, with the largest remainder (Hamilton's method); of equal
     remainders the earlier one is served first.
     """
     whole = sum(sizes)

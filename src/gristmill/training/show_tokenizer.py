@@ -33,7 +33,7 @@ def show_tokenizer(
     sample: int | None = None,
     limit: int | None = None,
 ) -> dict[str, Any]:
-    """What a tokenizer (gpt2, or its path or URL) holds, and what it does to texts.
+    """Return what a tokenizer (gpt2, or its path or URL) holds, and what it does to texts.
 
     `text` is encoded and its tokens are listed. `inputs` are files or corpora: for each source, and
     each language if the corpus has a step `language`, the numbers of documents, words, bytes and
@@ -66,7 +66,7 @@ def show_tokenizer(
 
 
 def _of_file(loaded: Tokenizer) -> dict[str, Any]:
-    """Its special tokens, and its pattern of pieces."""
+    """Return its special tokens, and its pattern of pieces."""
     known = known_file(loaded.sha256)
     if loaded.file_name != "tokenizer.json":
         special = known.special if known else {END_OF_TEXT: loaded.end_of_text}
@@ -77,14 +77,14 @@ def _of_file(loaded: Tokenizer) -> dict[str, Any]:
 
 
 def _growth(loaded: Tokenizer) -> dict[str, Any]:
-    """The record of a tokenizer that grows."""
+    """Return the record of a tokenizer that grows."""
     record = read_record(loaded.data) if loaded.file_name == "tokenizer.json" else None
     return {} if record is None else {"growth": msgspec.to_builtins(record)}
 
 
 def _pattern(loaded: Tokenizer, splitting: dict[str, Any]) -> str | None:
-    """The name of the pattern that our kernel has, or the regular expressions of the file; None: it
-    has no pre-tokenizer.
+    """Return the name of the pattern that our kernel has, or the regular expressions of the file;
+    None: it has no pre-tokenizer.
     """
     if loaded.pattern is not None:
         return loaded.pattern.name.lower()
@@ -94,12 +94,12 @@ def _pattern(loaded: Tokenizer, splitting: dict[str, Any]) -> str | None:
 
 
 def _sizes(loaded: Tokenizer) -> np.ndarray:
-    """(vocabulary,) the bytes of text of each token; 0 for special ones."""
+    """Return (vocabulary,) the bytes of text of each token; 0 for special ones."""
     return loaded.token_bytes.sizes
 
 
 def _longest(loaded: Tokenizer, sizes: np.ndarray) -> list[dict[str, Any]]:
-    """The tokens of the most bytes, special ones aside."""
+    """Return the tokens of the most bytes, special ones aside."""
     order = np.argsort(-sizes, kind="stable")[:MOST_SHOWN].tolist()
     return [
         {"token": token, "bytes": int(sizes[token]), "text": loaded.token_text(token)}
@@ -154,7 +154,7 @@ def _by_language(batch: pa.RecordBatch) -> Iterator[tuple[str | None, pa.Array]]
 
 
 def _count(loaded: Tokenizer, texts: pa.Array, used: np.ndarray) -> np.ndarray:
-    """Documents, words, bytes and tokens of texts; adds to the uses of each token."""
+    """Return documents, words, bytes and tokens of texts; adds to the uses of each token."""
     from gristmill.kernels.text import words
 
     offsets, data = utf8_buffers(texts)
@@ -179,7 +179,7 @@ def _row(source: str, language: str | None, counts: np.ndarray) -> dict[str, Any
 
 
 def lines(shown: dict[str, Any]) -> list[str]:
-    """`show_tokenizer`'s result as lines of text."""
+    """Return `show_tokenizer`'s result as lines of text."""
     by = "gristmill's kernel" if shown["kernel"] else "the tokenizers library, which is slower"
     special = ", ".join(f"{token} {number}" for token, number in shown["special"].items())
     head = f"{shown['name']}: {shown['vocabulary']:,} tokens, encoded by {by}"

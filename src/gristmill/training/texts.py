@@ -61,7 +61,8 @@ def sources_of(
     limit: int | None = None,
     on_skipped: Callable[[int], None] = lambda _: None,
 ) -> list[TextSource]:
-    """The sources of files and corpora: all files are one source, `files`; a corpus has its own.
+    """Return the sources of files and corpora: all files are one source, `files`; a corpus has its
+    own.
 
     `text` and `limit` (documents of each file) are for files; `on_skipped` gets numbers of their
     documents that could not be read or are too large, at each reading. Raises RecipeError for a
@@ -86,7 +87,7 @@ def sources_of(
 
 
 def listed(names: Sequence[Path | str]) -> str:
-    """The first of some names, for a message."""
+    """Return the first of some names, for a message."""
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(map(str, names[:SHOWN])) + more
 
@@ -113,7 +114,7 @@ def _file_texts(
 
 
 def finished(root: Path) -> Manifest:
-    """The manifest of a corpus. Raises VerificationError if it is not finished."""
+    """Return the manifest of a corpus. Raises VerificationError if it is not finished."""
     found = Corpus(root).finished()
     if found is None:
         raise VerificationError(
@@ -156,7 +157,7 @@ class _ShardLanguages:
             self._table = read_rows(measures, columns=["document", LANGUAGE])
 
     def of(self, documents: pa.Array) -> pa.Array | None:
-        """The label of each document; None: there are none."""
+        """Return the label of each document; None: there are none."""
         if self._table is None:
             return None
         places = pc.index_in(documents, self._table["document"].combine_chunks())
@@ -186,8 +187,8 @@ def thinned(batches: Iterable[pa.RecordBatch], halvings: int) -> Iterator[pa.Rec
 def sampled(
     source: TextSource, count: int
 ) -> tuple[Iterator[pa.RecordBatch], Callable[[], Amount]]:
-    """A sample of at most `count` documents of a source, and what it holds, known when it has been
-    read.
+    """Return a sample of at most `count` documents of a source, and what it holds, known when it
+    has been read.
     """
     least = np.empty(0, np.uint64)
     for batch in source.read():
@@ -218,7 +219,7 @@ def sampled(
 
 
 def _hashes(column: pa.Array) -> np.ndarray:
-    """(n,) uint64 of n texts."""
+    """Return (n,) uint64 of n texts."""
     offsets, data = utf8_buffers(column)
     view, bounds = data.data, offsets.tolist()
     hashes = [

@@ -20,7 +20,7 @@ class PublishedPattern(NamedTuple):
 
 
 def _published(pattern: Pattern) -> PublishedPattern:
-    """The first spelling of a pattern."""
+    """Return the first spelling of a pattern."""
     return PublishedPattern(pattern, next(key for key in PUBLISHED if PUBLISHED[key] == pattern))
 
 
@@ -51,14 +51,14 @@ class BytePairTokenizer(NamedTuple):
 
 
 def pattern_of(name: str) -> PublishedPattern:
-    """A pattern by its name. Raises RecipeError."""
+    """Return a pattern by its name. Raises RecipeError."""
     if name not in PATTERNS:
         raise RecipeError(f"--pattern {name}: no such pattern; there are {', '.join(PATTERNS)}")
     return PATTERNS[name]
 
 
 def spellings(tokenizer: BytePairTokenizer) -> list[str]:
-    """The bytes and merged tokens in the byte-level alphabet, in order."""
+    """Return the bytes and merged tokens in the byte-level alphabet, in order."""
     spelled = [BYTE_LEVEL[byte] for byte in tokenizer.bytes]
     for left, right in tokenizer.merges:
         spelled.append(spelled[left] + spelled[right])
@@ -68,7 +68,7 @@ def spellings(tokenizer: BytePairTokenizer) -> list[str]:
 def write_tokenizer_json(
     tokenizer: BytePairTokenizer, record: dict[str, Any] | None = None
 ) -> bytes:
-    """The bytes of tokenizer.json. `record` is put into the model as `gristmill`, where HF
+    """Return the bytes of tokenizer.json. `record` is put into the model as `gristmill`, where HF
     tokenizers ignores it (a field of its own at the top would be refused).
     """
     spelled = spellings(tokenizer)
@@ -113,7 +113,7 @@ def write_tokenizer_json(
 
 
 def _block(brackets: str, items: Iterator[str]) -> str:
-    """The items between brackets, a line each, as values of the model."""
+    """Return the items between brackets, a line each, as values of the model."""
     inside = ",\n      ".join(items)
     return f"{brackets[0]}\n      {inside}\n    {brackets[1]}" if inside else brackets
 
@@ -141,7 +141,9 @@ def _byte_level(*, add_prefix_space: bool, use_regex: bool) -> dict[str, Any]:
 
 
 def pre_tokenizer(splits: tuple[str, ...]) -> dict[str, Any]:
-    """The part of tokenizer.json that splits text into pieces, of `PublishedPattern.splits`."""
+    """Return the part of tokenizer.json that splits text into pieces, of
+    `PublishedPattern.splits`.
+    """
     if not splits:
         return _byte_level(add_prefix_space=False, use_regex=True)
     steps: list[dict[str, Any]] = [

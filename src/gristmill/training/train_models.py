@@ -191,7 +191,7 @@ def train_perplexity(
 
 
 def show_model(path: Path | str) -> dict[str, Any]:
-    """The contents of a gristmill model file. Raises RecipeError if it is not one."""
+    """Return the contents of a gristmill model file. Raises RecipeError if it is not one."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -205,7 +205,7 @@ def show_model(path: Path | str) -> dict[str, Any]:
 
 
 def lines(model: dict[str, Any]) -> list[str]:
-    """The contents of a model as lines of text."""
+    """Return the contents of a model as lines of text."""
     found = [
         (
             f"{model['kind']}, version {model['version']}, {model['bytes']:,} bytes, sha256 "
@@ -234,7 +234,9 @@ def _contents(model: LoadedModel) -> dict[str, Any]:
 
 
 def _target(out: Path | str, verb: str, *, force: bool) -> Path:
-    """The file to write. Raises RecipeError for one that is there and no model, unless `force`."""
+    """Return the file to write. Raises RecipeError for one that is there and no model, unless
+    `force`.
+    """
     target = local(out, "--out")
     refuse_file(target, by_head(model_file.is_ours), verb, force=force)
     return target
@@ -260,7 +262,7 @@ def _digests(role: str, files: Files) -> list[str]:
 
 
 def _documents(files: Files, text: str, limit: int | None) -> Iterator[pa.Array]:
-    """The texts of files in batches; paragraphs of plain text files."""
+    """Yield the texts of files in batches; paragraphs of plain text files."""
     with counted_files("read", files) as read:
         for number, file in enumerate(files):
             fields = Fields(text, max_document_bytes=LARGEST_FILE)
@@ -281,7 +283,9 @@ def _documents(files: Files, text: str, limit: int | None) -> Iterator[pa.Array]
 
 
 def _lines(files: Files, text: str, limit: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The normalised lines of files, with lines without a word: offsets (n + 1,) int64, data."""
+    """Yield the normalised lines of files, with lines without a word: offsets (n + 1,) int64,
+    data.
+    """
     from gristmill.filters.models.perplexity import split
     from gristmill.kernels.unicode.normalised import normalise
 
@@ -292,7 +296,9 @@ def _lines(files: Files, text: str, limit: int | None) -> Iterator[tuple[np.ndar
 def _vocabulary(
     files: Files, text: str, limit: int | None
 ) -> tuple[dict[int, tuple[int, bytes]], int]:
-    """The count and the word of each distinct word, by its hash; and the number of documents."""
+    """Return the count and the word of each distinct word, by its hash; and the number of
+    documents.
+    """
     from gristmill.filters.models.perplexity import split
     from gristmill.kernels.models import ngram_model
     from gristmill.kernels.unicode.normalised import normalise
@@ -314,7 +320,7 @@ def _vocabulary(
 
 
 def _with_ends(starts: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lines of word ids, with BEGIN and END around each; lines without a word are left out.
+    """Return lines of word ids, with BEGIN and END around each; lines without a word are left out.
 
     starts (n + 1,) int64 are offsets into ids (words,) uint16; so are the results.
     """

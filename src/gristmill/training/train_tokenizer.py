@@ -113,8 +113,8 @@ def train_tokenizer(
 
 
 def output_file(out: Path | str, *, force: bool) -> Path:
-    """The file to write. Raises RecipeError for a folder, and for a file that is there already,
-    unless `force`.
+    """Return the file to write. Raises RecipeError for a folder, and for a file that is there
+    already, unless `force`.
     """
     target = local(out, "--out")
     if target.is_dir():
@@ -133,7 +133,7 @@ def _batches(sources: list[TextSource], sample: int | None) -> Iterator[pa.Recor
 
 
 def bytes_in_order() -> np.ndarray:
-    """(256,) int32: the place of each byte in the order of their characters."""
+    """Return (256,) int32: the place of each byte in the order of their characters."""
     places = np.empty(256, np.int32)
     places[BYTES_BY_CHARACTER] = np.arange(256)
     return places

@@ -100,7 +100,7 @@ def _hashed(texts: pa.Array, settings: FrequentLines) -> _HashedLines:
 def _spans(
     data: np.ndarray, found: "kernels.Lines", hashes: np.ndarray, counts: np.ndarray
 ) -> _HashedLines:
-    """What begins with each sentence: SPAN of one text that count."""
+    """Return what begins with each sentence: SPAN of one text that count."""
     at = np.flatnonzero(counts)
     owners = np.repeat(np.arange(len(found.offsets) - 1), np.diff(found.offsets))
     first, last = at[: max(len(at) - SPAN + 1, 0)], at[SPAN - 1 :]
@@ -117,7 +117,7 @@ def _spans(
 
 
 def _owners(batch: pa.RecordBatch, lines: "kernels.Lines") -> np.ndarray:
-    """The document of each line."""
+    """Return the document of each line."""
     return np.repeat(batch["document"].to_numpy(), np.diff(lines.offsets))
 
 
@@ -171,7 +171,7 @@ def _batch(columns: tuple[np.ndarray, ...]) -> pa.RecordBatch:
 def frequent(
     tables: list[CountedShard], settings: FrequentLines, work: Path, *, opener: Opener
 ) -> Iterator[pa.RecordBatch]:
-    """The list of frequent lines: FOUND, those of most documents first, then by hash.
+    """Yield the list of frequent lines: FOUND, those of most documents first, then by hash.
 
     Temporary files are written to the folder `work`. Raises Damaged if documents changed after
     their lines were counted.
@@ -199,7 +199,9 @@ def frequent(
 def _with_texts(
     table: CountedShard, frequent: list[Path], settings: FrequentLines
 ) -> Iterator[pa.RecordBatch]:
-    """The frequent lines whose earliest document is in this shard, with their texts: FOUND."""
+    """Yield the frequent lines whose earliest document is in this shard, with their texts:
+    FOUND.
+    """
     with open_table(table.documents) as documents:
         for group in range(documents.num_row_groups):
             statistics = documents.metadata.row_group(group).column(0).statistics
@@ -226,8 +228,8 @@ def _with_texts(
 
 
 def _texts(batch: pa.RecordBatch, wanted: pa.Table, settings: FrequentLines) -> pa.RecordBatch:
-    """The rows of `wanted` (sorted by hash) whose earliest document is in the batch, with their
-    lines.
+    """Return the rows of `wanted` (sorted by hash) whose earliest document is in the batch, with
+    their lines.
     """
     hashed = _hashed(batch["text"], settings)
     hashes = wanted["hash"].to_numpy()
@@ -278,7 +280,7 @@ class LineRemover:
         self.counts = {"cut": 0, "characters": 0, "documents": 0, "emptied": 0}
 
     def remove(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch without frequent lines; a document whose text becomes empty is kept."""
+        """Return the batch without frequent lines; a document whose text becomes empty is kept."""
         from gristmill.kernels.text.lines import cut_lines
 
         texts, listed = batch["text"], self._listed
@@ -312,7 +314,7 @@ class LineRemover:
 
 
 def _covered(firsts: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
-    """Which of n lines lie in what begins at `firsts`, (n,) bool."""
+    """Return which of n lines lie in what begins at `firsts`, (n,) bool."""
     steps = np.zeros(size + 1, np.int64)
     np.add.at(steps, firsts, 1)
     np.add.at(steps, ends[firsts], -1)

@@ -44,7 +44,9 @@ LIKELY = pa.schema(
 
 
 def reference_numbers(rows: SignatureRows) -> np.ndarray:
-    """The numbers of reference documents that new ones may be compared with, (k,) int64, sorted."""
+    """Return the numbers of reference documents that new ones may be compared with, (k,) int64,
+    sorted.
+    """
     found = [np.empty(0, np.int64)]
     if rows.first:
         columns = [pairs_in(path)[1] for path in rows.pairs]
@@ -80,8 +82,8 @@ class LikelyTask(NamedTuple):
 def likely_pairs(
     rows: SignatureRows, references: ReferenceDocuments, near: Near, work: Path, executor: Executor
 ) -> list[Path]:
-    """The pairs whose signatures do not rule them out: files of LIKELY, as rows, in order. Rows are
-    the reference documents first, then all new ones.
+    """Return the pairs whose signatures do not rule them out: files of LIKELY, as rows, in order.
+    Rows are the reference documents first, then all new ones.
 
     The files of pairs are removed.
     """
@@ -114,7 +116,7 @@ def write_likely(task: LikelyTask) -> Path:
 
 
 def as_rows(numbers: np.ndarray, first: int, references: np.ndarray) -> np.ndarray:
-    """The rows of documents by their numbers, (n,) int64.
+    """Return the rows of documents by their numbers, (n,) int64.
 
     The numbers of reference documents are all in `references` (sorted); their rows come before
     those of the new documents, whose numbers begin at `first`.
@@ -132,7 +134,7 @@ def keep_likely(
     reference_count: int,
     near: Near,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The pairs of rows that signatures do not rule out: the columns of LIKELY.
+    """Return the pairs of rows that signatures do not rule out: the columns of LIKELY.
 
     Rows below `reference_count` have their signatures in the file `of_references`.
     """
@@ -164,8 +166,8 @@ def _agreement(
 
 
 def _ranges(found: list[Path]) -> list[tuple[int, int]]:
-    """Ranges of documents, by number, that have about as many pairs each in files of pairs: RUN, or
-    a share of all. Those count twice that are in two files.
+    """Return ranges of documents, by number, that have about as many pairs each in files of pairs:
+    RUN, or a share of all. Those count twice that are in two files.
     """
     documents = [pairs_in(path)[0] for path in found]
     total = sum(map(len, documents))
@@ -180,7 +182,7 @@ def _ranges(found: list[Path]) -> list[tuple[int, int]]:
 
 
 def _pairs_of(found: list[Path], low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs of a range of documents in files of pairs, each once, sorted."""
+    """Return the pairs of a range of documents in files of pairs, each once, sorted."""
     columns: list[tuple[np.ndarray, np.ndarray]] = []
     for path in found:
         left, right = pairs_in(path)

@@ -33,7 +33,7 @@ class KnownPairs:
         self._pairs_of, self._similarities = pairs_of[order], similarities[order]
 
     def similarities(self, documents: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """The similarity of each pair that was found before, (n,) float64; NaN: unknown."""
+        """Return the similarity of each pair that was found before, (n,) float64; NaN: unknown."""
         if not len(self._pairs_of):
             return np.full(len(documents), np.nan)
         wanted = self._pairs(documents, candidates)
@@ -41,7 +41,7 @@ class KnownPairs:
         return np.where(self._pairs_of[at] == wanted, self._similarities[at], np.nan)
 
     def _pairs(self, documents: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """A number for each pair; -1: one of its documents is in no known pair."""
+        """Return a number for each pair; -1: one of its documents is in no known pair."""
         columns = []
         for column in (documents, candidates):
             place = np.minimum(np.searchsorted(self._numbers, column), len(self._numbers) - 1)
@@ -108,7 +108,7 @@ class Comparison:
         return target
 
     def _shingles_of(self, involved: np.ndarray) -> Shingles:
-        """The shingles of rows (sorted), and of all rows that were asked for before."""
+        """Return the shingles of rows (sorted), and of all rows that were asked for before."""
         reference_count = len(self._references.numbers)
         if self._shingles is not None:
             involved = involved[~in_sorted(involved, map_array(self._shingles.rows, np.int64))]

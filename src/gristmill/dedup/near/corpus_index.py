@@ -23,7 +23,7 @@ ENTRIES = 1 << 20  # of an index, looked up together
 
 
 def look_up(corpus: ReferenceCorpus, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The entries of a reference corpus' index for keys (n,) uint64, sorted, each once.
+    """Return the entries of a reference corpus' index for keys (n,) uint64, sorted, each once.
 
     Returns keys (m,) uint64 and numbers (m,) int64 of documents, sorted by both. Raises
     VerificationError if the two files of a partition differ in length.
@@ -66,7 +66,7 @@ class Indexes:
 
     @property
     def used(self) -> bool:
-        """Whether there is an index to read or to write."""
+        """Return whether there is an index to read or to write."""
         return bool(self._corpora) or self._index is not None
 
     def on_partition(self, place: int, files: list[KeyFile], documents: Path) -> list[KeyFile]:
@@ -123,7 +123,7 @@ class Indexes:
 def index_entries(
     partition: np.ndarray, documents: np.ndarray, first: int, most: int = MOST_CANDIDATES
 ) -> tuple[np.ndarray, np.ndarray]:
-    """An index file's entries from a partition (n, 2) of keys and numbers.
+    """Return an index file's entries from a partition (n, 2) of keys and numbers.
 
     Returns keys (m,) uint64 and documents (m,) int64, sorted by both. Of each key only the first
     `most` documents: later ones are never candidates.

@@ -130,7 +130,7 @@ def write_shingles(
 
 
 def joined(some: Shingles, more: Shingles, work: Path) -> Shingles:
-    """The shingles of both, which have no row in common."""
+    """Return the shingles of both, which have no row in common."""
     after = some.begins[-1] + some.files[-1].stat().st_size // 8
     rows, places, sizes = (
         np.concatenate(
@@ -224,7 +224,7 @@ def compare_pairs(task: CompareTask) -> Path:
 
 
 def _similarities(left: np.ndarray, right: np.ndarray, shingles: Shingles) -> np.ndarray:
-    """The similarities of pairs of rows, grouped by `left`: (pairs,) float64."""
+    """Return the similarities of pairs of rows, grouped by `left`: (pairs,) float64."""
     from gristmill.kernels.hashing import pairs
 
     rows, places, sizes = (
@@ -257,7 +257,7 @@ def _runs(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def involved_rows(likely: list[Path], size: int) -> np.ndarray:
-    """Which of `size` rows are in a pair whose similarity is not known, sorted."""
+    """Return which of `size` rows are in a pair whose similarity is not known, sorted."""
     involved = np.zeros(size, bool)
     for path in likely:
         for batch in read_batches(path):

@@ -59,7 +59,7 @@ class Decisions(NamedTuple):
     unmatched: np.ndarray  # (n,) bool: part 1 found no keeper
 
     def same(self, other: "Decisions") -> bool:
-        """Whether the next round would have the same pairs."""
+        """Return whether the next round would have the same pairs."""
         kept = np.array_equal(self.keepers < 0, other.keepers < 0)
         return kept and np.array_equal(self.unmatched, other.unmatched)
 
@@ -113,8 +113,8 @@ def _buckets(whole: np.ndarray) -> Iterator[np.ndarray]:
 def _pairs(
     keys: np.ndarray, kept: np.ndarray, unmatched: np.ndarray, near: Near
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of entries of buckets: each unmatched entry with the kept entries before it in its
-    bucket that part 1 did not compare it with. Both are places among the entries.
+    """Yield pairs of entries of buckets: each unmatched entry with the kept entries before it in
+    its bucket that part 1 did not compare it with. Both are places among the entries.
     """
     entries = np.arange(len(keys))
     heads = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
@@ -153,19 +153,19 @@ class FirstPairs:
             file.writelines(similar_pairs(chunk, self._thresholds).data for chunk in chunks)
 
     def chunks(self) -> Iterator[np.ndarray]:
-        """All of them, in order: arrays of SIMILAR."""
+        """Yield all of them, in order: arrays of SIMILAR."""
         with open(self._path, "rb") as file:
             while part := file.read(SIMILAR.itemsize * PAIRS):
                 yield np.frombuffer(part, SIMILAR)
 
 
 def of_rows(thresholds: Thresholds, rows: np.ndarray) -> Thresholds:
-    """The thresholds of rows (m,): (m,), or the one that all have."""
+    """Return the thresholds of rows (m,): (m,), or the one that all have."""
     return thresholds[rows] if isinstance(thresholds, np.ndarray) else thresholds
 
 
 def similar_pairs(chunk: Chunk, thresholds: Thresholds) -> np.ndarray:
-    """The pairs of a chunk that reach the threshold of their rows: an array of SIMILAR."""
+    """Return the pairs of a chunk that reach the threshold of their rows: an array of SIMILAR."""
     kept = chunk[2] >= of_rows(thresholds, chunk[0])
     found = np.empty(int(kept.sum()), SIMILAR)
     for name, column in zip(SIMILAR.names or (), chunk, strict=True):
@@ -247,7 +247,7 @@ class Rounds:
         return decisions
 
     def _find(self, decisions: Decisions) -> list[Path]:
-        """The pairs of a round: files of LIKELY, none empty."""
+        """Return the pairs of a round: files of LIKELY, none empty."""
         kept, unmatched = self._work / "round.kept", self._work / "round.unmatched"
         write_array(kept, decisions.keepers < 0)
         write_array(unmatched, decisions.unmatched)
@@ -267,8 +267,8 @@ class Rounds:
         return found
 
     def _compare_found(self, found: list[Path]) -> list[Path]:
-        """The pairs of a round, each once, with their similarities: consecutive files of LIKELY,
-        sorted.
+        """Return the pairs of a round, each once, with their similarities: consecutive files of
+        LIKELY, sorted.
         """
         if not found:
             return []
@@ -288,7 +288,7 @@ class Rounds:
         return list(self._compare(parts))
 
     def _of_relation(self, found: list[Path], target: Path) -> list[Path]:
-        """What few_pairs gives, of any number of pairs: files of LIKELY."""
+        """Return what few_pairs gives, of any number of pairs: files of LIKELY."""
         compared = self.compared or [fresh(self._work, "compared")]
         if not self.compared:
             pq.write_table(LIKELY.empty_table(), compared[0])
@@ -302,8 +302,8 @@ class Rounds:
 
 
 def few_pairs(found: list[Path], compared: list[Path], size: int) -> Chunk:
-    """Few pairs of a round among `size` rows, in memory, without an engine of relations: what
-    dedup/sql/keeper_pairs.sql gives.
+    """Return few pairs of a round among `size` rows, in memory, without an engine of relations:
+    what dedup/sql/keeper_pairs.sql gives.
     """
     left, right, similarities = _joined([chunk for path in found for chunk in chunks_of(path)])
     places, at = np.unique(_places((left, right, similarities), size), return_index=True)
@@ -319,7 +319,7 @@ def few_pairs(found: list[Path], compared: list[Path], size: int) -> Chunk:
 
 
 def _split(written: list[Path], work: Path) -> list[Path]:
-    """The same pairs in files of about RUN pairs: a task compares one file."""
+    """Return the same pairs in files of about RUN pairs: a task compares one file."""
     files: list[Path] = []
     writer, size = None, 0
     for path in written:
@@ -337,14 +337,14 @@ def _split(written: list[Path], work: Path) -> list[Path]:
 
 
 def chunks_of(path: Path) -> Iterator[Chunk]:
-    """The pairs of a file of LIKELY."""
+    """Yield the pairs of a file of LIKELY."""
     for batch in read_batches(path):
         left, right, similarities = (column.to_numpy() for column in batch.columns)
         yield left, right, similarities
 
 
 def merged(firsts: Iterator[Chunk], later: Iterator[Chunk], size: int) -> Iterator[Chunk]:
-    """The pairs of both parts among `size` rows, sorted, each once."""
+    """Yield the pairs of both parts among `size` rows, sorted, each once."""
     held: list[Chunk] = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
     more = True
     for chunk in firsts:
@@ -364,11 +364,11 @@ def merged(firsts: Iterator[Chunk], later: Iterator[Chunk], size: int) -> Iterat
 
 
 def _joined(chunks: list[Chunk]) -> Chunk:
-    """All pairs of chunks, in order."""
+    """Return all pairs of chunks, in order."""
     left, right, similarities = (np.concatenate(columns) for columns in zip(*chunks, strict=True))
     return left, right, similarities
 
 
 def _places(chunk: Chunk, size: int) -> np.ndarray:
-    """A number for each pair, in their order. It fits 64 bits up to 3 * 10^9 rows."""
+    """Return a number for each pair, in their order. It fits 64 bits up to 3 * 10^9 rows."""
     return chunk[0] * size + chunk[1]

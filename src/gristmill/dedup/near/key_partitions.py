@@ -66,15 +66,15 @@ def write_pairs(task: PartitionTask) -> tuple[list[Path], list[Path]]:
 
 
 def pairs_in(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """A file of pairs, mapped: documents (n,) int64 and their candidates (n,) int64, by number,
-    candidate < document; sorted by both, each pair once.
+    """Return a file of pairs, mapped: documents (n,) int64 and their candidates (n,) int64, by
+    number, candidate < document; sorted by both, each pair once.
     """
     both = map_array(path, np.int64)
     return both[: len(both) // 2], both[len(both) // 2 :]
 
 
 def distinct(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each pair (n,), (n,) int64 once, sorted by both."""
+    """Return each pair (n,), (n,) int64 once, sorted by both."""
     left, right = sort_pairs(left, right)
     new = np.ones(len(left), bool)
     new[1:] = (left[1:] != left[:-1]) | (right[1:] != right[:-1])
@@ -82,7 +82,7 @@ def distinct(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _repeated_keys(files: list[KeyFile]) -> np.ndarray:
-    """The keys of a partition that may occur twice, and their numbers: (m, 2) int64."""
+    """Return the keys of a partition that may occur twice, and their numbers: (m, 2) int64."""
     from gristmill.kernels.hashing.band_keys import Repeated
 
     repeated = Repeated(count_keys(files))
@@ -95,8 +95,8 @@ def _repeated_keys(files: list[KeyFile]) -> np.ndarray:
 
 
 def _in_buckets(every: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Keys and numbers, sorted by both, of the buckets of at least two documents: about SORTED
-    together, cut by the last bits of the keys.
+    """Yield keys and numbers, sorted by both, of the buckets of at least two documents: about
+    SORTED together, cut by the last bits of the keys.
     """
     parts = 1 << max(0, (len(every) - 1) // SORTED).bit_length()
     for part in range(parts):
@@ -112,8 +112,8 @@ def _in_buckets(every: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 def _first_of_each(
     numbers: np.ndarray, heads: np.ndarray, candidates: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Pairs of documents and the first `candidates` ones of their buckets that are earlier, about
-    HELD together.
+    """Yield pairs of documents and the first `candidates` ones of their buckets that are earlier,
+    about HELD together.
 
     numbers (n,) of the documents of one bucket after another; heads (n,): where each one's begins.
     """
@@ -157,12 +157,14 @@ class _PairFiles:
 
 
 def count_keys(files: list[KeyFile]) -> int:
-    """How many keys a partition has."""
+    """Return how many keys a partition has."""
     return sum(file.path.stat().st_size for file in files) // 16
 
 
 def read_keys(files: list[KeyFile]) -> Iterator[np.ndarray]:
-    """A partition in chunks: (n, 2) int64, key and number. All but the last have CHUNK keys."""
+    """Yield a partition in chunks: (n, 2) int64, key and number. All but the last have CHUNK
+    keys.
+    """
     chunk, count = np.empty((CHUNK, 2), np.int64), 0
     for keys in files:
         with open(keys.path, "rb") as file:

@@ -97,7 +97,9 @@ class NearStage:
         )
 
     def _kept(self, compared: Iterator[Path]) -> tuple[np.ndarray, np.ndarray]:
-        """The keeper of each row (-1: the row is kept) and its similarity to it, by the rule."""
+        """Return the keeper of each row (-1: the row is kept) and its similarity to it, by the
+        rule.
+        """
         first_pairs, done = FirstPairs(self._work / "first_pairs", self._thresholds), []
         for path in compared:
             first_pairs.add(chunks_of(path))
@@ -118,8 +120,8 @@ class NearStage:
         return decisions.keepers, decisions.similarities
 
     def _components(self, compared: Iterator[Path]) -> tuple[np.ndarray, np.ndarray]:
-        """The earliest row that each row is connected with (-1: itself), and its highest similarity
-        to any row.
+        """Return the earliest row that each row is connected with (-1: itself), and its highest
+        similarity to any row.
         """
         from gristmill.kernels.hashing import pairs
 
@@ -147,13 +149,13 @@ class NearStage:
 
 
 def _states(references: ReferenceDocuments, size: int) -> np.ndarray:
-    """The state of each row before deciding: see keeper_rounds.decide."""
+    """Return the state of each row before deciding: see keeper_rounds.decide."""
     states = np.concatenate([np.where(references.kept, 0, -1), np.ones(size)])
     return np.asarray(states.astype(np.int8))
 
 
 def _removed(files: Iterable[Path]) -> Iterator[Chunk]:
-    """All pairs of files of LIKELY; each file is removed once it was read."""
+    """Yield all pairs of files of LIKELY; each file is removed once it was read."""
     for path in files:
         yield from chunks_of(path)
         path.unlink()

@@ -105,16 +105,18 @@ class LaidOut(NamedTuple):
 
     @property
     def numbers(self) -> Path:
-        """(n,) int64: its documents; with an order, their places in it."""
+        """Return (n,) int64: its documents; with an order, their places in it."""
         return self.folder / "numbers"
 
     @property
     def signatures(self) -> Path:
-        """(n, k) uint32."""
+        """Return (n, k) uint32."""
         return self.folder / "signatures"
 
     def partition(self, place: int) -> Path:
-        """(m, 2) int64: each key, and its row in the group; with an order, its place in that."""
+        """Return (m, 2) int64: each key, and its row in the group; with an order, its place in
+        that.
+        """
         return self.folder / f"keys-{place:04d}"
 
 

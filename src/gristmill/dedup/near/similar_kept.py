@@ -19,8 +19,8 @@ HELD = 1 << 20  # numbers that wait to be sorted
 
 
 def similar_kept(pairs: Iterable[pa.RecordBatch], dropped: np.ndarray, floor: float) -> np.ndarray:
-    """The documents of pairs of this corpus with a similarity of at least `floor`, neither of which
-    is among the sorted `dropped`: (n,) int64, sorted.
+    """Return the documents of pairs of this corpus with a similarity of at least `floor`, neither
+    of which is among the sorted `dropped`: (n,) int64, sorted.
 
     `pairs` are batches of PAIRS_FOUND (near_stage.py).
     """
@@ -40,8 +40,8 @@ def similar_kept(pairs: Iterable[pa.RecordBatch], dropped: np.ndarray, floor: fl
 def with_equal_texts(
     documents: np.ndarray, signatures: list[Path], dropped: np.ndarray
 ) -> np.ndarray:
-    """The sorted documents, and all documents not among the sorted `dropped` whose normalised text
-    is that of one of them: (n,) int64, sorted.
+    """Return the sorted documents, and all documents not among the sorted `dropped` whose
+    normalised text is that of one of them: (n,) int64, sorted.
 
     Texts are compared by 64 bits of the hash in the tables of signatures.
     """
@@ -57,7 +57,7 @@ def with_equal_texts(
 
 
 def _hashes(signatures: list[Path]) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """Documents (n,) int64, and the first 8 bytes of their texts' hashes (n,) uint64."""
+    """Yield documents (n,) int64, and the first 8 bytes of their texts' hashes (n,) uint64."""
     for path in signatures:
         for batch in read_batches(path, ["document", "text_hash"]):
             column = batch["text_hash"]

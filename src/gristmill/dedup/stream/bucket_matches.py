@@ -28,12 +28,12 @@ class SignedTexts(NamedTuple):
     shingles: np.ndarray  # (n,) int64: how many shingles each text has
 
     def text(self, document: int) -> bytes:
-        """One of the texts as `near` compares it."""
+        """Return one of the texts as `near` compares it."""
         place = document - self.first
         return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes()
 
     def row(self, place: int, *, text: bool) -> tuple[int, bytes, bytes | None]:
-        """The row to store for a text that is kept."""
+        """Return the row to store for a text that is kept."""
         document = self.first + place
         signature = self.signatures[place].astype("<u4", copy=False).tobytes()
         return document, signature, self.text(document) if text else None
@@ -108,8 +108,8 @@ class BucketMatches:
     def _likely(
         self, places: np.ndarray, candidates: np.ndarray
     ) -> tuple[np.ndarray, TextCandidates]:
-        """The pairs of texts and documents whose document may be kept, and whose signatures do not
-        rule the pair out.
+        """Return the pairs of texts and documents whose document may be kept, and whose signatures
+        do not rule the pair out.
         """
         if not len(places):
             return places, TextCandidates(candidates, np.empty(0))
@@ -126,12 +126,12 @@ class BucketMatches:
         return places, TextCandidates(candidates, agreement / near.numbers)
 
     def first(self, place: int) -> TextCandidates:
-        """The candidates of a text among the first documents of its buckets."""
+        """Return the candidates of a text among the first documents of its buckets."""
         own = slice(self._bounds[place], self._bounds[place + 1])
         return TextCandidates(self._pairs.candidates[own], self._pairs.agreements[own])
 
     def others(self, place: int) -> TextCandidates:
-        """The candidates of a text among the first kept documents of its large buckets.
+        """Return the candidates of a text among the first kept documents of its large buckets.
 
         The verdicts of all texts before it must be known.
         """

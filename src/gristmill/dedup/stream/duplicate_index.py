@@ -123,13 +123,13 @@ class DuplicateIndex:
         return verdicts
 
     def look_up(self, text: str, *, scope: int = 0) -> Verdict:
-        """The verdict that a text would have if it were added now. Adds nothing."""
+        """Return the verdict that a text would have if it were added now. Adds nothing."""
         _check_scope(scope)
         with self._lock:
             return self._judge([text], scope).verdicts[0]
 
     def verdict(self, document: int) -> Verdict:
-        """The verdict of a document. Raises IndexError if the index has no such document."""
+        """Return the verdict of a document. Raises IndexError if the index has no such document."""
         with self._lock:
             found = self._store.verdict(document)
         if found is None:
@@ -137,7 +137,7 @@ class DuplicateIndex:
         return found
 
     def _judge(self, texts: list[str], scope: int) -> "_BatchVerdicts":
-        """The verdicts of texts, and the rows to store for them. Nothing is written here."""
+        """Return the verdicts of texts, and the rows to store for them. Nothing is written here."""
         signed = sign_texts(
             texts,
             self._store.count(),
@@ -188,7 +188,7 @@ class DuplicateIndex:
         )
 
     def _copies(self, signed: SignedTexts, scope: int) -> list[int | None]:
-        """The earliest document that is equal to each text; None: there is none."""
+        """Return the earliest document that is equal to each text; None: there is none."""
         if not self._exact:
             return [None] * len(signed.hashes)
         copies: list[int | None] = []
@@ -210,7 +210,7 @@ class DuplicateIndex:
         own: dict[int, np.ndarray],
         near: Near,
     ) -> Verdict:
-        """The verdict by these candidates of a text without an earlier equal one."""
+        """Return the verdict by these candidates of a text without an earlier equal one."""
         candidates, similarities = among
         kept = [
             other < signed.first or verdicts[other - signed.first].reason is None
@@ -234,7 +234,7 @@ class DuplicateIndex:
         own: dict[int, np.ndarray],
         near: Near,
     ) -> np.ndarray:
-        """The exact Jaccard similarity of a text to each candidate."""
+        """Return the exact Jaccard similarity of a text to each candidate."""
         sets = []
         for number in (document, *candidates):
             held = own.get(number) if number >= signed.first else self._shingles.get(number)
@@ -269,7 +269,7 @@ class _ShingleCache:
         self._sets: OrderedDict[int, np.ndarray] = OrderedDict()
 
     def get(self, document: int) -> np.ndarray | None:
-        """A document's shingles; None: not in the cache."""
+        """Return a document's shingles; None: not in the cache."""
         found = self._sets.get(document)
         if found is not None:
             self._sets.move_to_end(document)
@@ -289,7 +289,7 @@ class _ShingleCache:
 
 
 def _distinct(text: bytes, near: Near) -> np.ndarray:
-    """The distinct shingle hashes of one text as it is compared."""
+    """Return the distinct shingle hashes of one text as it is compared."""
     return minhash.distinct_shingles(
         np.array([0, len(text)], np.int64),
         np.frombuffer(text, np.uint8),
@@ -299,7 +299,7 @@ def _distinct(text: bytes, near: Near) -> np.ndarray:
 
 
 def _copied(document: int, of: Verdict) -> Verdict:
-    """The verdict of a text that equals an earlier one: that one's, if it was dropped."""
+    """Return the verdict of a text that equals an earlier one: that one's, if it was dropped."""
     return (
         Verdict(document, EXACT, of.document, 1.0)
         if of.reason is None
@@ -308,7 +308,7 @@ def _copied(document: int, of: Verdict) -> Verdict:
 
 
 def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Texts in parts that fit memory."""
+    """Yield texts in parts that fit memory."""
     if isinstance(texts, str):  # else each of its characters would be a text
         raise TypeError("add_batch takes several texts; add takes one")
     part: list[str] = []
@@ -324,7 +324,7 @@ def _parts(texts: Iterable[str]) -> Iterator[list[str]]:
 
 
 def _parameters(settings: Deduplicate) -> dict[str, str]:
-    """The parameters that an index must have been built with, by name."""
+    """Return the parameters that an index must have been built with, by name."""
     near = settings.near
     of_near = {} if near is None else without_defaults(near)
     if near is not None:  # an index names these at their default too

@@ -111,12 +111,12 @@ class SqliteStore:
                 raise
 
     def count(self) -> int:
-        """How many documents there are."""
+        """Return how many documents there are."""
         (last,) = self._row("select max(document) from documents") or (None,)
         return 0 if last is None else last + 1
 
     def verdict(self, document: int) -> Verdict | None:
-        """The verdict of a document; None: there is no such document."""
+        """Return the verdict of a document; None: there is no such document."""
         row = self._row(
             "select document, reason, keeper, similarity from documents where document = ?",
             document,
@@ -124,14 +124,14 @@ class SqliteStore:
         return Verdict(*row) if row else None
 
     def earliest(self, scope: int, text_hash: bytes) -> int | None:
-        """The first document of a text, by its hash."""
+        """Return the first document of a text, by its hash."""
         row = self._row(
             "select document from hashes where scope = ? and text_hash = ?", scope, text_hash
         )
         return row[0] if row else None
 
     def bucket(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The entries of the buckets of (n,) int64 keys: keys (m,) and documents (m,) int64,
+        """Return the entries of the buckets of (n,) int64 keys: keys (m,) and documents (m,) int64,
         unsorted.
         """
         rows = self._among(
@@ -141,7 +141,7 @@ class SqliteStore:
         return held[:, 0], held[:, 1]
 
     def signatures(self, documents: np.ndarray, numbers: int) -> tuple[np.ndarray, np.ndarray]:
-        """The signatures of the kept ones of (n,) sorted documents: documents (m,) int64 and
+        """Return the signatures of the kept ones of (n,) sorted documents: documents (m,) int64 and
         signatures (m, numbers) uint32.
         """
         rows = self._among(
@@ -158,7 +158,9 @@ class SqliteStore:
         return kept, values.astype(np.uint32, copy=False)
 
     def text(self, document: int) -> bytes:
-        """The normalised text of a kept document. Raises VerificationError if it is damaged."""
+        """Return the normalised text of a kept document. Raises VerificationError if it is
+        damaged.
+        """
         (packed,) = self._row("select text from texts where document = ?", document) or (None,)
         if packed is None:
             raise VerificationError(
@@ -202,7 +204,7 @@ class SqliteStore:
             return self._connection.execute(query, values).fetchone()
 
     def _among(self, query: str, numbers: np.ndarray) -> list[Any]:
-        """One query for all numbers: it takes a third of the time of one query each."""
+        """Return one query for all numbers: it takes a third of the time of one query each."""
         if not len(numbers):
             return []
         with self._raising_ours():

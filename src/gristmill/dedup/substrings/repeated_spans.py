@@ -55,8 +55,8 @@ class WindowPartition(NamedTuple):
 def repeated_anchors(
     anchors: list[Path], most: int, relations: Callable[[], Relations], work: Path
 ) -> tuple[Path, int]:
-    """The anchors of windows that may be at more than `most` places: a file of sorted int64, and
-    how many runs have them.
+    """Return the anchors of windows that may be at more than `most` places: a file of sorted int64,
+    and how many runs have them.
     """
     target, runs = work / "repeated", 0
     with relations() as connection:
@@ -72,7 +72,7 @@ def repeated_anchors(
 
 
 def partition_bits(runs: int, size: int) -> int:
-    """How many bits number the partitions of this number of runs of windows."""
+    """Return how many bits number the partitions of this number of runs of windows."""
     total, bits = runs * (size + size // 3), 0
     while total >> bits > PARTITION and bits < MOST_BITS:
         bits += 1
@@ -88,7 +88,7 @@ def spans_of(
     relations: Callable[[], Relations],
     executor: Executor,
 ) -> Iterator[pa.RecordBatch]:
-    """The repeated spans of all documents, in document order: SPANS."""
+    """Yield the repeated spans of all documents, in document order: SPANS."""
     tasks = (WindowPartition(place, bits, files, windows, work) for place in range(1 << bits))
     found = list(executor(compare, tasks))
     with relations() as connection:
@@ -139,8 +139,8 @@ def compare(task: WindowPartition) -> Path:
 
 
 def _loaded(task: WindowPartition) -> tuple[np.ndarray, np.ndarray, np.ndarray, Path | None]:
-    """A partition's members, their scopes, the buffer of their contexts, and the file that it is
-    mapped from; None: it is in memory.
+    """Return a partition's members, their scopes, the buffer of their contexts, and the file that
+    it is mapped from; None: it is in memory.
     """
     members: list[np.ndarray] = []
     scopes: list[np.ndarray] = []

@@ -14,7 +14,7 @@ from gristmill.tables.schema import first_document
 
 
 def shard_spans(path: Path, number: int) -> pa.Table:
-    """The repeated spans of a raw shard's documents, in document order."""
+    """Return the repeated spans of a raw shard's documents, in document order."""
     low, high = first_document(number), first_document(number + 1)
     within = [("document", ">=", low), ("document", "<", high)]
     return pq.read_table(path, filters=within, use_threads=False).combine_chunks()
@@ -34,7 +34,7 @@ class SpanCutter:
         self.counts = {"cut": 0, "characters": 0, "bytes": 0, "documents": 0, "emptied": 0}
 
     def remove(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch without repeated spans; a document whose text becomes empty is kept."""
+        """Return the batch without repeated spans; a document whose text becomes empty is kept."""
         from gristmill.kernels.substrings.cut import CutSpans, cut
 
         if self._settings.action == "count" or not len(self._documents):

@@ -42,7 +42,7 @@ class MemberFiles(NamedTuple):
 
 
 def anchors_of(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """The anchors of all windows of `size` bytes: ANCHORS."""
+    """Yield the anchors of all windows of `size` bytes: ANCHORS."""
     from gristmill.kernels.substrings.runs import find_runs
 
     for batch in batches:
@@ -58,7 +58,7 @@ def scoped(batch: pa.RecordBatch, scope: int) -> pa.RecordBatch:
 
 
 def in_scope(hashes: np.ndarray, scope: int) -> np.ndarray:
-    """Hashes of anchors, others in each scope."""
+    """Return hashes of anchors, others in each scope."""
     if scope == 0:
         return hashes
     return hashes ^ np.uint64(scope * 0x9E3779B97F4A7C15 % (1 << 64)).astype(np.int64)
@@ -118,7 +118,7 @@ def write_members(
 def _sorted(
     waiting: list[tuple[np.ndarray, np.ndarray]], size: int, bits: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A block by partitions: its members, their contexts, (partitions, 2) counts."""
+    """Return a block by partitions: its members, their contexts, (partitions, 2) counts."""
     from gristmill.kernels.substrings.runs import gather
 
     members = np.concatenate([members for members, _ in waiting])
@@ -138,12 +138,12 @@ def _sorted(
 
 
 def lengths_of(members: np.ndarray, size: int) -> np.ndarray:
-    """The bytes of each member's context."""
+    """Return the bytes of each member's context."""
     return np.asarray(members["count"].astype(np.int64) + (size - 1))
 
 
 def partition_of(hashes: np.ndarray, bits: int) -> np.ndarray:
-    """The partition of each anchor: (n,) int64."""
+    """Return the partition of each anchor: (n,) int64."""
     if bits == 0:
         return np.zeros(len(hashes), np.int64)
     return (np.ascontiguousarray(hashes).view(np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
@@ -152,7 +152,7 @@ def partition_of(hashes: np.ndarray, bits: int) -> np.ndarray:
 def read_members(
     files: list[MemberFiles], partition: int, bits: int
 ) -> Iterator[tuple[np.ndarray, bytes, int]]:
-    """The members of a partition, block by block: (members, contexts, scope)."""
+    """Yield the members of a partition, block by block: (members, contexts, scope)."""
     for one in files:
         index = map_array(one.blocks, np.int64, 2).reshape(-1, 1 << bits, 2)
         ends = index.reshape(-1, 2).cumsum(axis=0).reshape(index.shape)

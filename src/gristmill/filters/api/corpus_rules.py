@@ -25,7 +25,7 @@ class Kept(Protocol):
         ...
 
     def rows(self, table: str) -> Iterator[pa.RecordBatch]:
-        """Their rows in a step's own table, whole documents at a time, in document order."""
+        """Return their rows in a step's own table, whole documents at a time, in document order."""
         ...
 
 
@@ -47,17 +47,17 @@ class CorpusRule(Protocol):
 
     @property
     def reason(self) -> str:
-        """The verdict's reason, without the step's name."""
+        """Return the verdict's reason, without the step's name."""
         ...
 
     def key(self) -> dict[str, Any]:
-        """All that the answer depends on, but for tables, inputs and the step's version."""
+        """Return all that the answer depends on, but for tables, inputs and the step's version."""
         ...
 
     def ask(
         self, shards: Sequence[Kept], inputs: Inputs, relations: Callable[[], Relations], work: Path
     ) -> RuleResult:
-        """Which documents to drop. `work` is a folder for files on the way, which `relations` may
-        read and write.
+        """Return which documents to drop. `work` is a folder for files on the way, which
+        `relations` may read and write.
         """
         ...

@@ -54,12 +54,12 @@ class Custom(Step, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The function's name."""
+        """Return the function's name."""
         return self.use.partition(":")[2]
 
     @property
     def module(self) -> str:
-        """The module that holds the function."""
+        """Return the module that holds the function."""
         return self.use.partition(":")[0]
 
     def inputs(self) -> dict[str, str]:
@@ -83,12 +83,12 @@ class Unloaded(Step, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The class's name."""
+        """Return the class's name."""
         return self.use.partition(":")[2]
 
     @property
     def after_dedup(self) -> bool:
-        """Whether it waits until duplicates are removed."""
+        """Return whether it waits until duplicates are removed."""
         return self.parameters.get("after_dedup") is True
 
     def inputs(self) -> dict[str, str]:
@@ -104,15 +104,15 @@ class Unloaded(Step, frozen=True, kw_only=True):
 def function_measure(
     use: str, function: Callable[..., Any]
 ) -> Callable[[pa.RecordBatch], Measured]:
-    """What measures the reasons of a function that `use` names, for texts or for batches. Raises
-    RecipeError where it takes neither.
+    """Return what measures the reasons of a function that `use` names, for texts or for batches.
+    Raises RecipeError where it takes neither.
     """
     find = _of_batch if _takes_batches(use, function) else _of_texts
     return lambda batch: Measured({"reason": find(use, function, batch)})
 
 
 def find_source(module: str, folder: Path) -> Path:
-    """The file of a module, found as `import` would with `folder` before all of sys.path.
+    """Return the file of a module, found as `import` would with `folder` before all of sys.path.
 
     Nothing is imported, parents neither.
     """
@@ -200,7 +200,7 @@ def _first_on_path(folder: Path) -> Iterator[None]:
 
 
 def _takes_batches(use: str, function: Callable[..., Any]) -> bool:
-    """Whether a function's first parameter is annotated as pyarrow.RecordBatch."""
+    """Return whether a function's first parameter is annotated as pyarrow.RecordBatch."""
     try:
         signature = inspect.signature(function, eval_str=True)
         signature.bind(None)
@@ -213,7 +213,7 @@ def _takes_batches(use: str, function: Callable[..., Any]) -> bool:
 
 
 def _of_texts(use: str, function: Callable[[str], Any], batch: pa.RecordBatch) -> pa.Array:
-    """The reasons of a function for texts, (n,) string."""
+    """Return the reasons of a function for texts, (n,) string."""
     reasons: list[str | None] = []
     for row, text in enumerate(batch["text"]):
         try:
@@ -231,7 +231,7 @@ def _of_texts(use: str, function: Callable[[str], Any], batch: pa.RecordBatch) -
 def _of_batch(
     use: str, function: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch
 ) -> pa.Array:
-    """The reasons of a function for batches, (n,) string."""
+    """Return the reasons of a function for batches, (n,) string."""
     where = rows_of(batch)
     try:
         reasons = function(batch)
@@ -261,7 +261,7 @@ def _of_batch(
 
 
 def rows_of(batch: pa.RecordBatch) -> str:
-    """The documents of a batch, for an error."""
+    """Return the documents of a batch, for an error."""
     if not len(batch):
         return "no document"
     return f"{_document(batch, 0)} to {_document(batch, len(batch) - 1)}"

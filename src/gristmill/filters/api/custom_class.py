@@ -25,8 +25,8 @@ TAKEN = ("name", "use", "version", "thresholds", "table")  # no parameter can be
 
 
 def find_class(use: str, folder: Path) -> Input | None:
-    """The file of the class that `use` names; None where it names a function, whose file is not
-    run.
+    """Return the file of the class that `use` names; None where it names a function, whose file is
+    not run.
 
     Raises RecipeError where there is no such module.
     """
@@ -44,8 +44,8 @@ def find_class(use: str, folder: Path) -> Input | None:
 
 
 def class_of(use: str, file: Input, table: Mapping[str, Any]) -> type[Step] | None:
-    """The class that `use` names, as a [[step]] table means it; None where it is a function after
-    all. The file runs once in a process.
+    """Return the class that `use` names, as a [[step]] table means it; None where it is a function
+    after all. The file runs once in a process.
 
     Raises RecipeError where it is no step.
     """
@@ -64,7 +64,7 @@ def _loaded(use: str, file: Input) -> Any:
 
 @cache
 def _named(use: str, found: type[Step]) -> type[Step]:
-    """A class under the recipe's name, with its file among its inputs."""
+    """Return a class under the recipe's name, with its file among its inputs."""
     module, _, name = use.partition(":")
     _check(use, found)
 
@@ -124,7 +124,7 @@ def _check(use: str, found: type[Step]) -> None:
 
 
 def _loud(use: str, where: str, call: Callable[..., Any], *given: Any) -> Any:
-    """What a call of the class gives; its errors name it."""
+    """Return what a call of the class gives; its errors name it."""
     try:
         return call(*given)
     except RecipeError:

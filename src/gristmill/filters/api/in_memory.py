@@ -66,7 +66,7 @@ class TextVerdict(NamedTuple):
 
     @property
     def kept(self) -> bool:
-        """Whether the text is kept."""
+        """Return whether the text is kept."""
         return self.reason is None
 
     def __bool__(self) -> bool:
@@ -127,9 +127,9 @@ def judge(texts: Any, steps: Any, *, text: str = "text") -> Any:
 
 
 def keep(texts: Given, steps: Any, *, text: str = "text") -> Given:
-    """The texts that filters keep, as they leave them, in the form in which they were given: a list
-    of a list, a table (its rows, with all columns) of a table, a data set of a Hugging Face data
-    set, a generator of a generator; of one string the string, or None.
+    """Return the texts that filters keep, as they leave them, in the form in which they were given:
+    a list of a list, a table (its rows, with all columns) of a table, a data set of a Hugging Face
+    data set, a generator of a generator; of one string the string, or None.
 
     Arguments and errors are those of `judge`. Of a DuckDB relation an Arrow table is returned.
 
@@ -149,7 +149,7 @@ def keep(texts: Given, steps: Any, *, text: str = "text") -> Given:
 
 
 def mask(texts: Any, steps: Any, *, text: str = "text") -> np.ndarray:
-    """Which texts filters keep, (n,) bool. Arguments and errors are those of `judge`.
+    """Return which texts filters keep, (n,) bool. Arguments and errors are those of `judge`.
 
     `dataset.filter(partial(filters.mask, steps=[...]), batched=True)` filters a Hugging Face data
     set.
@@ -163,7 +163,7 @@ def mask(texts: Any, steps: Any, *, text: str = "text") -> np.ndarray:
 
 
 def _only_text(texts: Any, text: str) -> Any:
-    """A row of `Dataset.map` as a batch of one."""
+    """Return a row of `Dataset.map` as a batch of one."""
     if isinstance(texts, Mapping) and isinstance(texts.get(text), str | None):
         return {name: [value] for name, value in texts.items()}
     return texts
@@ -232,7 +232,7 @@ def _check(step: Filter) -> None:
 
 
 def _load(step: Filter) -> LoadedStep:
-    """A step with all that it reads; loaded once, and again where a file has changed."""
+    """Return a step with all that it reads; loaded once, and again where a file has changed."""
     _check(step)
     key = _key(step)
     with _loading:
@@ -252,7 +252,7 @@ def _key(step: Filter) -> Any:
 
 
 def _state(location: str) -> tuple[Any, ...]:
-    """What tells whether an input is the same file."""
+    """Return what tells whether an input is the same file."""
     path = location.partition(PIN)[0]
     try:
         status = os.stat(path)
@@ -294,7 +294,7 @@ def _found(what: str, location: str) -> Any:
 
 
 def _judged(table: pa.Table, loaded: list[LoadedStep]) -> Iterator[tuple[pa.RecordBatch, Judged]]:
-    """Batches of RAW, and what becomes of them."""
+    """Yield batches of RAW, and what becomes of them."""
     fields = [field for one in loaded for field in list(one.measures)[1:]]
     measures = pa.schema([schema.DOCUMENTS.field("document"), *fields])
     steps = [one.step for one in loaded]
@@ -306,7 +306,7 @@ def _judged(table: pa.Table, loaded: list[LoadedStep]) -> Iterator[tuple[pa.Reco
 
 
 def _raw(part: pa.Table, first: int) -> pa.RecordBatch:
-    """A slice of a table as a reader gives it, RAW."""
+    """Return a slice of a table as a reader gives it, RAW."""
     texts = part["text"].chunk(0) if len(part) else pa.array([], pa.string())
     columns = {name: part[name].chunk(0) for name in part.column_names if len(part)}
     columns.setdefault("document", pa.array(np.arange(first, first + len(part))))
@@ -325,7 +325,7 @@ def _filled(loaded: list[LoadedStep]) -> list[str]:
 
 
 def _verdicts(raw: pa.RecordBatch, judged: Judged, loaded: list[LoadedStep]) -> pa.Table:
-    """The rows of `judge`."""
+    """Return the rows of `judge`."""
     columns = {name: judged.verdicts[name] for name in VERDICT}
     columns |= {name: judged.measures[name] for name in judged.measures.schema.names[1:]}
     if filled := _filled(loaded):

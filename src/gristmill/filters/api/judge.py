@@ -64,7 +64,9 @@ LEFT = "bytes_left"  # a measure of every rewriting step: bytes of the text that
 def named(
     step: Step, measure: Callable[[pa.RecordBatch], Measured], name: str | None = None
 ) -> NamedStep:
-    """A step with what it has loaded, as the judge calls it; `name` if it is not the step's own."""
+    """Return a step with what it has loaded, as the judge calls it; `name` if it is not the step's
+    own.
+    """
 
     def call(batch: pa.RecordBatch, texts: BatchTexts) -> Judgement:
         if isinstance(measure, TextMeasure):
@@ -82,8 +84,8 @@ def named(
 
 
 def schemas_of(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
-    """The schemas of all that the steps measure, and by step of its own table: an empty batch shows
-    the types.
+    """Return the schemas of all that the steps measure, and by step of its own table: an empty
+    batch shows the types.
     """
     nothing = pa.RecordBatch.from_pylist([], DOCUMENTS)
     fields = []
@@ -158,7 +160,7 @@ def judge(
 
 
 def of_text(said: Judgement) -> Judgement:
-    """What a rewriting step says, with the rule that a document without text is dropped."""
+    """Return what a rewriting step says, with the rule that a document without text is dropped."""
     if said.text is None:
         return said
     left = pc.binary_length(said.text).cast(pa.int64())
@@ -189,7 +191,7 @@ class _JudgedRows:
         return self._texts
 
     def few_dropped(self) -> bool:
-        """Whether the texts that are no longer kept are small among all."""
+        """Return whether the texts that are no longer kept are small among all."""
         if not self.dropped:
             return True
         sizes = np.diff(self.texts.offsets)
@@ -197,7 +199,7 @@ class _JudgedRows:
         return int(dropped.sum()) < FEW * int(sizes.sum())
 
     def of_kept(self, column: pa.Array) -> pa.Array:
-        """A column of the rows, null where a row is no longer kept."""
+        """Return a column of the rows, null where a row is no longer kept."""
         return pc.if_else(self._kept, column, None) if self.dropped else column
 
     def places_in(self, documents: pa.Array, *, only_kept: bool) -> pa.Array | None:
@@ -214,7 +216,7 @@ class _JudgedRows:
         return pa.array(rows, mask=rows < 0)
 
     def of_batch(self, documents: pa.Array, column: pa.Array | None) -> pa.Array | None:
-        """A column over all documents of the batch, of these rows."""
+        """Return a column over all documents of the batch, of these rows."""
         if column is None or len(self.batch) == len(documents):
             return column
         at = np.searchsorted(documents.to_numpy(), self.batch["document"].to_numpy())

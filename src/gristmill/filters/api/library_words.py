@@ -157,7 +157,7 @@ def _spacy_places(pipeline: Any, text: str) -> Places:
 
 
 def _is_hidden(text: str, place: int) -> bool:
-    """Whether a character is of a word that is left out."""
+    """Return whether a character is of a word that is left out."""
     begin = max(place - len(CANNOT) + 1, 0)
     return CANNOT in text[begin : place + len(CANNOT)]
 

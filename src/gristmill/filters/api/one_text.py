@@ -64,6 +64,6 @@ def _row(text: pa.Array) -> pa.RecordBatch:
 
 @cache
 def _nothing() -> tuple[pa.Array, ...]:
-    """The columns of document 0 without anything; that of the text is replaced."""
+    """Return the columns of document 0 without anything; that of the text is replaced."""
     known = {"document": pa.array([0], pa.int64())}
     return tuple(known.get(field.name, pa.nulls(1, field.type)) for field in DOCUMENTS)

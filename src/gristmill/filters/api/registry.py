@@ -17,13 +17,13 @@ from gristmill.filters.api.step import Step
 
 
 def built_in(name: str) -> type[Step] | None:
-    """The step of that name that comes with gristmill; None: there is none."""
+    """Return the step of that name that comes with gristmill; None: there is none."""
     module = _modules().get(name)
     return None if module is None else _step_of(module, name)
 
 
 def all_built_in() -> Iterator[type[Step]]:
-    """All steps that come with gristmill, by name; this imports their modules."""
+    """Yield all steps that come with gristmill, by name; this imports their modules."""
     for name in sorted(_modules()):
         step = built_in(name)
         if step is not None:
@@ -32,14 +32,14 @@ def all_built_in() -> Iterator[type[Step]]:
 
 @cache
 def _modules() -> dict[str, str]:
-    """The modules of filters/, imported or not: last part of the name -> whole name."""
+    """Return the modules of filters/, imported or not: last part of the name -> whole name."""
     filters = sys.modules["gristmill.filters"]  # which imports this module
     found = pkgutil.walk_packages(filters.__path__, f"{filters.__name__}.")
     return {module.name.rpartition(".")[2]: module.name for module in found if not module.ispkg}
 
 
 def _step_of(module: str, name: str) -> type[Step] | None:
-    """The first class of a module that is the step of a name; its variants come after it."""
+    """Return the first class of a module that is the step of a name; its variants come after it."""
     for value in vars(importlib.import_module(module)).values():
         if (
             isinstance(value, type)
@@ -51,13 +51,13 @@ def _step_of(module: str, name: str) -> type[Step] | None:
 
 
 def public_names() -> list[str]:
-    """The names of `gristmill.filters` for steps; this imports their modules."""
+    """Return the names of `gristmill.filters` for steps; this imports their modules."""
     return [public_name(step) for step in all_built_in()]
 
 
 def public(name: str) -> Any:
-    """What `gristmill.filters` has under a name: the class of a step, or, where parameters choose
-    among classes, a function with those of the default. None: there is none.
+    """Return what `gristmill.filters` has under a name: the class of a step, or, where parameters
+    choose among classes, a function with those of the default. None: there is none.
     """
     modules = {module.replace("_", ""): module for module in _modules()}
     step = built_in(modules.get(name.lower(), ""))
@@ -67,21 +67,23 @@ def public(name: str) -> Any:
 
 
 def public_name(step: type[Step]) -> str:
-    """The name of a step in Python: `fineweb` is FineWeb, as its class is; `gopher` is Gopher."""
+    """Return the name of a step in Python: `fineweb` is FineWeb, as its class is; `gopher` is
+    Gopher.
+    """
     plain = step.name.replace("_", "")
     same = step.__name__.lower() == plain
     return step.__name__ if same else step.name.title().replace("_", "")
 
 
 def variants(step: type[Step]) -> list[type[Step]]:
-    """The classes that `use` may mean, the default first."""
+    """Return the classes that `use` may mean, the default first."""
     module = importlib.import_module(step.__module__)
     found = [value for value in vars(module).values() if is_variant(value, step)]
     return sorted(found, key=lambda value: value is not step) if has_variants(step) else [step]
 
 
 def is_variant(value: Any, step: type[Step]) -> bool:
-    """Whether a value of a step's module is one of its classes."""
+    """Return whether a value of a step's module is one of its classes."""
     return (
         isinstance(value, type)
         and issubclass(value, Step)
@@ -90,7 +92,7 @@ def is_variant(value: Any, step: type[Step]) -> bool:
 
 
 def has_variants(step: type[Step]) -> bool:
-    """Whether parameters choose the step's class."""
+    """Return whether parameters choose the step's class."""
     return step.variant.__func__ is not Step.variant.__func__  # type: ignore[attr-defined]
 
 

@@ -134,7 +134,7 @@ class Step(
 
     @classmethod
     def variant(cls, table: Mapping[str, Any]) -> type["Step"]:  # noqa: ARG003
-        """The class that a [[step]] table means: another one where `rules` changes the
+        """Return the class that a [[step]] table means: another one where `rules` changes the
         parameters.
         """
         return cls
@@ -146,17 +146,19 @@ class Step(
 
     @property
     def corpus_rules(self) -> "Sequence[CorpusRule]":
-        """What it asks about the whole corpus by its own table; asked before `ranks`."""
+        """Return what it asks about the whole corpus by its own table; asked before `ranks`."""
         return ()
 
     @property
     def ranks(self) -> Sequence[Rank]:
-        """What is dropped by its rank in the whole corpus."""
+        """Return what is dropped by its rank in the whole corpus."""
         return ()
 
     @property
     def by_number(self) -> bool:
-        """Whether it knows documents by their numbers, which `size` has not in its sample."""
+        """Return whether it knows documents by their numbers, which `size` has not in its
+        sample.
+        """
         return False
 
     @property
@@ -174,8 +176,8 @@ class Step(
         return {name: value for name, value in content.items() if name not in self.thresholds}
 
     def inputs(self) -> dict[str, str]:
-        """What the step's results depend on besides text: a name for the manifest -> its location,
-        as phases/inputs/inputs.py reads it (a path, a URL, `version:PACKAGE`).
+        """Return what the step's results depend on besides text: a name for the manifest -> its
+        location, as phases/inputs/inputs.py reads it (a path, a URL, `version:PACKAGE`).
         """
         return {}
 
@@ -208,8 +210,8 @@ class Step(
 def checked(
     kind: Any, make: Callable[..., Any], args: Sequence[Any], parameters: Mapping[str, Any]
 ) -> Any:
-    """A step of a class, its parameters checked and of the types that they are said to be: a path
-    as a string, an int as a float. Raises ArgumentError.
+    """Return a step of a class, its parameters checked and of the types that they are said to be: a
+    path as a string, an int as a float. Raises ArgumentError.
     """
     known = kind.__struct_fields__
     for name in parameters:
@@ -270,8 +272,9 @@ _ASKED: ContextVar[list[Check] | None] = ContextVar("asked", default=None)
 
 
 def checks_of(step: Step, measures: Mapping[str, pa.Array]) -> list[Check]:
-    """The comparisons by which a step decides, in order, those that are switched off left out; none
-    where it decides in another way. `measures` are its own, of no row: they only have their types.
+    """Return the comparisons by which a step decides, in order, those that are switched off left
+    out; none where it decides in another way. `measures` are its own, of no row: they only have
+    their types.
     """
     asked: list[Check] = []
     token = _ASKED.set(asked)
@@ -283,7 +286,7 @@ def checks_of(step: Step, measures: Mapping[str, pa.Array]) -> list[Check]:
 
 
 def _check_one(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision:
-    """The same for one row: numpy's calls would take longer than the text."""
+    """Return the same for one row: numpy's calls would take longer than the text."""
     values: dict[str, float] = {}
     for reason, measure, broken, limit in checks:
         if limit is None:
@@ -301,7 +304,7 @@ def _check_one(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Dec
 
 
 def _numbers(column: pa.Array) -> np.ndarray:
-    """A measure as float64, NaN where it is null."""
+    """Return a measure as float64, NaN where it is null."""
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.float64())
     return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
@@ -322,7 +325,7 @@ _BROKEN: dict[str, Any] = {
 
 
 def keep_all(rows: int) -> Decision:
-    """What a step says that judges nothing."""
+    """Return what a step says that judges nothing."""
     return Decision(
         pa.nulls(rows, pa.string()), pa.nulls(rows, pa.float64()), pa.nulls(rows, pa.float64())
     )
@@ -334,6 +337,6 @@ def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 
 def measured(values: Mapping[str, np.ndarray]) -> dict[str, pa.Array]:
-    """Arrays as measures; a NaN is a null."""
+    """Return arrays as measures; a NaN is a null."""
     # what came of pandas has NaN for null
     return {name: pa.array(array, from_pandas=True) for name, array in values.items()}

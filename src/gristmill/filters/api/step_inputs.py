@@ -29,7 +29,9 @@ PIN = "#sha256="
 
 
 def installed_inputs(step: Step) -> dict[str, Input]:
-    """The inputs of a step, where packages hold them all. Raises RecipeError where a file does."""
+    """Return the inputs of a step, where packages hold them all. Raises RecipeError where a file
+    does.
+    """
     found = {}
     for what, location in step.inputs().items():
         if not location.startswith(("package:", "version:")):
@@ -132,7 +134,7 @@ MADE = {
 
 
 def _how(what: str, path: Path, place: str) -> str:
-    """What to do where there is no such file."""
+    """Return what to do where there is no such file."""
     known = MADE.get(what) or MADE.get(what.partition(".")[0]) or "name it by its path or URL"
     there = Path(place).absolute()
     looked = str(path) if there == path else f"neither {path} nor {there}"

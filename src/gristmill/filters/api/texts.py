@@ -40,7 +40,7 @@ class BatchTexts:
 
     @property
     def words(self) -> "WordBounds":
-        """The words of `str.split()` and the lines of `str.splitlines()`."""
+        """Return the words of `str.split()` and the lines of `str.splitlines()`."""
         if self._words is None:
             from gristmill.kernels.text import words
 
@@ -49,7 +49,7 @@ class BatchTexts:
 
     @property
     def separate_words(self) -> "WordBounds":
-        """The same, each character of a script without spaces being a word."""
+        """Return the same, each character of a script without spaces being a word."""
         if self._separate is None:
             from gristmill.kernels.text import words
 
@@ -66,7 +66,7 @@ class BatchTexts:
 
     @property
     def normalised(self) -> Buffers:
-        """The texts in normal form (kernels.unicode.normalised), offsets (n + 1,) int64."""
+        """Return the texts in normal form (kernels.unicode.normalised), offsets (n + 1,) int64."""
         if self._normalised is None:
             from gristmill.kernels.unicode.normalised import normalise
 
@@ -75,7 +75,7 @@ class BatchTexts:
 
     @property
     def lower(self) -> pa.Array:
-        """The texts in small letters, (n,) string."""
+        """Return the texts in small letters, (n,) string."""
         if self._lower is None:
             self._lower = pc.utf8_lower(self.column)
         return self._lower

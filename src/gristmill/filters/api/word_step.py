@@ -29,7 +29,7 @@ class WordStep(Step, frozen=True, kw_only=True):
         return found
 
     def inputs(self) -> dict[str, str]:
-        """The version of the library."""
+        """Return the version of the library."""
         if self.words == "own":
             return {}
         return {f"{self.name}.{self.words}": f"version:{self.words}"}

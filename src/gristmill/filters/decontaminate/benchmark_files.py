@@ -37,7 +37,9 @@ LIST = "[]"
 
 
 def kind_of(name: str, path: str, file: str) -> Kind:
-    """What a file is, by its name and first bytes. Raises RecipeError where it cannot be read."""
+    """Return what a file is, by its name and first bytes. Raises RecipeError where it cannot be
+    read.
+    """
     if ended := re.search(r"\.(csv|tsv|tab)(\.(gz|zst|xz))?$", file, re.IGNORECASE):
         return "csv" if ended[1].lower() == "csv" else "tsv"
     try:
@@ -56,7 +58,7 @@ def kind_of(name: str, path: str, file: str) -> Kind:
 
 
 def read_text(name: str, path: str, kind: Kind) -> str:
-    """A file's characters. Raises RecipeError for what is no UTF-8."""
+    """Return a file's characters. Raises RecipeError for what is no UTF-8."""
     data = bytes(read_bytes(name, path))
     if b"\0" in data:
         raise RecipeError(f"{name}: is binary, not {kind}: it holds bytes 0")
@@ -77,7 +79,7 @@ def read_rows(
     columns: Sequence[str] | None,
     wanted: Sequence[str],
 ) -> Rows:
-    """The rows of a table. Raises RecipeError.
+    """Return the rows of a table. Raises RecipeError.
 
     `stated`: the recipe states its kind, which is then not guessed; `wanted`: the fields to read.
     """
@@ -97,7 +99,7 @@ def read_rows(
 
 
 def units(name: str, text: str, *, stated: bool, paragraphs: bool) -> Iterator[str]:
-    """The items of plain text.
+    """Yield the items of plain text.
 
     Raises RecipeError for what looks like a table, if its kind is not `stated`.
     """
@@ -119,8 +121,8 @@ def _is_json(line: bytes) -> bool:
 
 
 def _looks_like(text: str) -> str | None:
-    """Whether all first lines have as many values as each other: two or more with tabs, or four or
-    more with commas.
+    """Return whether all first lines have as many values as each other: two or more with tabs, or
+    four or more with commas.
     """
     lines = [line for line in text[: 1 << 16].split("\n") if line.strip()][:LINES]
     if len(lines) < 2:
@@ -217,7 +219,7 @@ def _parquet(name: str, path: str, wanted: Sequence[str]) -> Rows:
 
 
 def expand(name: str, line: int, row: dict[str, Any], fields: Sequence[str]) -> Iterator[list[str]]:
-    """The fields of each item of a row, as text.
+    """Yield the fields of each item of a row, as text.
 
     Raises RecipeError for a field that is not there.
     """
@@ -236,7 +238,7 @@ def expand(name: str, line: int, row: dict[str, Any], fields: Sequence[str]) -> 
 
 
 def _steps(row: dict[str, Any], field: str) -> list[str]:
-    """`a[].b.c` as [a, b.c]; a name that the row has is one as it is."""
+    """Return `a[].b.c` as [a, b.c]; a name that the row has is one as it is."""
     return [field] if field in row else [step.removeprefix(".") for step in field.split(LIST)]
 
 
@@ -260,7 +262,7 @@ def _expanded(name: str, line: int, row: Any, paths: list[list[str]]) -> Iterato
 
 
 def _field(name: str, line: int, row: Any, field: str) -> Any:
-    """What lies in a row under `a` or `a.b`; of a list what lies in its entries."""
+    """Return what lies in a row under `a` or `a.b`; of a list what lies in its entries."""
     if not field:
         return row
     if isinstance(row, dict) and field in row:
@@ -277,7 +279,9 @@ def _field(name: str, line: int, row: Any, field: str) -> Any:
 
 
 def _flat(value: Any) -> str:
-    """A value as text: a list's and a table's entries with a space between them, null nothing."""
+    """Return a value as text: a list's and a table's entries with a space between them, null
+    nothing.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

@@ -50,7 +50,7 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def files(self) -> list[str]:
-        """Its files."""
+        """Return its files."""
         return [self.file] if isinstance(self.file, str) else self.file
 
 
@@ -170,8 +170,8 @@ def count(parts: Parts, left: np.ndarray) -> dict[str, dict[str, int]]:
 def _cut(
     items: list[_Item], ngram: int, least_words: int, arabic_marks: bool
 ) -> tuple[np.ndarray, np.ndarray, list[int], list[str | None], list[bool]]:
-    """The parts of items: (offsets, normalised text, of each part its item, its field, whether it
-    is the question).
+    """Return the parts of items: (offsets, normalised text, of each part its item, its field,
+    whether it is the question).
     """
     texts, rows, names, asked = [], [], [], []
     for row, item in enumerate(items):
@@ -206,8 +206,8 @@ def _cut(
 
 
 def plain_words(texts: pa.Array, *, arabic_marks: bool) -> tuple[np.ndarray, np.ndarray]:
-    """What items and documents are compared as: without labels, normalised; (offsets (n + 1,)
-    int64, data (bytes,) uint8).
+    """Return what items and documents are compared as: without labels, normalised; (offsets (n +
+    1,) int64, data (bytes,) uint8).
     """
     from gristmill.kernels.decontaminate.labels import blank
     from gristmill.kernels.folding.compared import compared
@@ -216,13 +216,13 @@ def plain_words(texts: pa.Array, *, arabic_marks: bool) -> tuple[np.ndarray, np.
 
 
 def _words(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """The words of normalised texts, (n,) int64."""
+    """Return the words of normalised texts, (n,) int64."""
     gaps = np.concatenate([[0], np.cumsum(data == SPACE)])[offsets]
     return np.asarray(np.where(np.diff(offsets) > 0, np.diff(gaps) + 1, 0))
 
 
 def _items(place: int, benchmark: Benchmark, inputs: Inputs) -> Iterator[_Item]:
-    """The items of a benchmark, of all its files."""
+    """Yield the items of a benchmark, of all its files."""
     for number, location in enumerate(benchmark.files):
         given = inputs[location]
         name = f"decontaminate.benchmarks[{place}].file" + (

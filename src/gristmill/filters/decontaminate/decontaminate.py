@@ -238,8 +238,8 @@ def _measure(step: Decontaminate, loaded: LoadedBenchmarks, batch: pa.RecordBatc
 def _joined(
     found: "Overlaps", similar: "Similar", index: "Index", floor: float, least: float
 ) -> tuple["Overlaps", np.ndarray]:
-    """Rows whose overlap is `floor` or more, or whose similarity is `least` or more; of each its
-    similarity, (r,) float64, NaN where it is less.
+    """Return rows whose overlap is `floor` or more, or whose similarity is `least` or more; of each
+    its similarity, (r,) float64, NaN where it is less.
     """
     parts = len(index.part_offsets) - 1
     chosen = similar.similarities >= least
@@ -301,7 +301,9 @@ def _rows(
     hits: tuple[np.ndarray, np.ndarray] | None,
     similarities: np.ndarray,
 ) -> pa.RecordBatch:
-    """What was found, as CONTAMINATION; its metadata say how many items each benchmark has."""
+    """Return what was found, as CONTAMINATION; its metadata say how many items each benchmark
+    has.
+    """
     parts, rows = loaded.parts, len(found.documents)
     items = parts.items[found.parts]
     ngrams = np.diff(loaded.table.part_offsets)[found.parts]

@@ -73,7 +73,7 @@ def find_similar(offsets: np.ndarray, data: np.ndarray, signed: Signed) -> Simil
 
 
 def _order() -> np.ndarray:
-    """The numbers of a signature in the order in which they are kept."""
+    """Return the numbers of a signature in the order in which they are kept."""
     return np.arange(BANDS * ROWS).reshape(BANDS, ROWS).T.ravel()
 
 
@@ -88,8 +88,8 @@ def _sign(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _blocks(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The signatures of all texts' blocks; of each block its text; the texts' words. A text without
-    words has no block.
+    """Return the signatures of all texts' blocks; of each block its text; the texts' words. A text
+    without words has no block.
     """
     spaces = np.flatnonzero(data == 0x20)
     before = np.searchsorted(spaces, offsets)

@@ -120,7 +120,7 @@ class Extract(Step, frozen=True, kw_only=True):
 
     @classmethod
     def variant(cls, table: Mapping[str, Any]) -> type[Step]:
-        """Our own extraction, or a library's."""
+        """Return our own extraction, or a library's."""
         library = any(name in table for name in LIBRARY) or table.get("format") == LIBRARY_FORMAT
         return LibraryExtract if library and "rules" not in table else cls
 
@@ -252,8 +252,8 @@ class LibraryExtract(Step, frozen=True, kw_only=True):
             )
 
     def inputs(self) -> dict[str, str]:
-        """The version of trafilatura and of what it parses and judges with; that of resiliparse is
-        in every manifest.
+        """Return the version of trafilatura and of what it parses and judges with; that of
+        resiliparse is in every manifest.
         """
         libraries = ("trafilatura", "lxml", "justext") if self.extractor == "trafilatura" else ()
         return {f"extract.{library}": f"version:{library}" for library in libraries}
@@ -374,7 +374,7 @@ class LibraryExtract(Step, frozen=True, kw_only=True):
         return Measured(measures, texts_of(found, column), columns_of(found, batch))
 
     def _page(self, source: str, most_deep: int, extract: Extractor | None) -> Page:
-        """One page: its depth where it may be over max_depth; with an extractor its text."""
+        """Return one page: its depth where it may be over max_depth; with an extractor its text."""
         from resiliparse.parse.html import HTMLTree
 
         depth = None

@@ -57,7 +57,7 @@ class Forests(NamedTuple):
 
 
 def read_forests(path: Path) -> Forests:
-    """The forests of a file, their columns by the names of what rows have."""
+    """Return the forests of a file, their columns by the names of what rows have."""
     places = {name: place for place, name in enumerate(features.NAMES)}
     with np.load(path, allow_pickle=False) as tables:
 
@@ -87,7 +87,7 @@ class Modes(NamedTuple):
     metadata: bool = False
 
     def left_out(self) -> int:
-        """The parts that are left out, as bits (kernels/html/parts.py)."""
+        """Return the parts that are left out, as bits (kernels/html/parts.py)."""
         return (
             parts.COMMENTS * (self.comments is False)
             | parts.LATER * (self.articles == "first")
@@ -118,7 +118,7 @@ class Extractor:
             self.counts = counts.room(self.room)
 
     def __call__(self, page: np.ndarray) -> MainText:
-        """The main text of a page (bytes,) uint8 in UTF-8."""
+        """Return the main text of a page (bytes,) uint8 in UTF-8."""
         self._make_room(len(page))
         work = self.work
         count = tokens.tokenize(page, self.tokens, self.attributes)
@@ -165,13 +165,13 @@ class Extractor:
         )
 
     def _beta(self, types: np.ndarray) -> float:
-        """The weight of recall for a page of these types."""
+        """Return the weight of recall for a page of these types."""
         if self.favor == "balanced" and TYPES[int(types.argmax())] == "documentation":
             return DOCUMENTATION_BETA
         return BETAS[self.favor]
 
     def _markdown(self, page: np.ndarray, count: int, elements: int, kept: np.ndarray) -> bytes:
-        """The kept blocks as Markdown."""
+        """Return the kept blocks as Markdown."""
         from gristmill.filters.extract.markdown import page_source, writer  # where asked for
 
         work = self.work
@@ -180,12 +180,12 @@ class Extractor:
         return writer.write(source, work.elements, elements, work.blocks, kept, self.links, raw_tex)
 
     def _block(self, block: int) -> str:
-        """The text of a block in one line."""
+        """Return the text of a block in one line."""
         span = slice(self.work.blocks.starts[block], self.work.blocks.stops[block])
         return " ".join(self.work.text[span].tobytes().decode("utf-8", "replace").split())
 
     def _language(self, page: np.ndarray, count: int) -> str | None:
-        """What <html lang> says."""
+        """Return what <html lang> says."""
         for token in range(min(count, FIRST_TAGS)):
             if self.tokens.names[token] == HTML and self.tokens.kinds[token] == tokens.START:
                 first, stop = self.tokens.attributes[token : token + 2]
@@ -199,7 +199,7 @@ class Extractor:
 
 
 def measures_of(found: Sequence[MainText | None]) -> dict[str, pa.Array]:
-    """The measures of n rows; null where there is no page."""
+    """Return the measures of n rows; null where there is no page."""
 
     def column(of: Callable[[MainText], float], kind: pa.DataType) -> pa.Array:
         return pa.array([None if page is None else of(page) for page in found], kind)

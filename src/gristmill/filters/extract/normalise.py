@@ -70,8 +70,8 @@ class Normalise(Step, frozen=True, kw_only=True):
     after_dedup: bool = False  # Run after deduplication: `documents/` keeps the texts as they were.
 
     def inputs(self) -> dict[str, str]:
-        """The version of ftfy, and of Unicode in Python, which decomposes long rows of marks;
-        composing is pyarrow's.
+        """Return the version of ftfy, and of Unicode in Python, which decomposes long rows of
+        marks; composing is pyarrow's.
         """
         named = {"normalise.ftfy": "version:ftfy"} if self._repairs else {}
         return named | (
@@ -97,7 +97,7 @@ class Normalise(Step, frozen=True, kw_only=True):
         return self.mojibake or self.entities != "keep"
 
     def _normalise(self, texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
-        """The texts in normal form, and how many URLs each lost, (n,) int64."""
+        """Return the texts in normal form, and how many URLs each lost, (n,) int64."""
         from gristmill.kernels.unicode.composition import unsettled
 
         urls = self.urls == "drop"
@@ -137,7 +137,7 @@ def _tidy(texts: pa.Array, control: bool, urls: bool, space: bool) -> tuple[pa.A
 
 
 def _compose(texts: pa.Array, form: str) -> pa.Array:
-    """Texts in NFC or NFKC.
+    """Return texts in NFC or NFKC.
 
     Marks in a long row are sorted here first: the library's time for n of them grows with n * n.
     """
@@ -154,7 +154,9 @@ def _compose(texts: pa.Array, form: str) -> pa.Array:
 
 
 def _ordered(text: str, form: str) -> str:
-    """A text decomposed, its marks in canonical order (Unicode 16.0, section 3.11: D108, D109)."""
+    """Return a text decomposed, its marks in canonical order (Unicode 16.0, section 3.11: D108,
+    D109).
+    """
     decomposition: Any = {"NFC": "NFD", "NFKC": "NFKD"}[form]
     parts: list[str] = []
     marks: list[str] = []
@@ -174,7 +176,7 @@ _UNESCAPE: dict[str, str | bool] = {"keep": False, "auto": "auto", "all": True}
 
 
 def _fixer(mojibake: bool, entities: Literal["keep", "auto", "all"]) -> Callable[[str], str]:
-    """The repairs that ftfy makes of wrongly decoded text, and of HTML entities."""
+    """Return the repairs that ftfy makes of wrongly decoded text, and of HTML entities."""
     try:
         import ftfy
     except ImportError as error:
@@ -203,7 +205,7 @@ def _fixer(mojibake: bool, entities: Literal["keep", "auto", "all"]) -> Callable
 
 
 def _fix(texts: pa.Array, fix: Callable[[str], str]) -> pa.Array:
-    """Texts repaired one by one; ASCII without entities needs no repair."""
+    """Return texts repaired one by one; ASCII without entities needs no repair."""
     ascii_only = pc.and_not(pc.string_is_ascii(texts), pc.match_substring(texts, "&"))
     rows = [
         text if plain else fix(text)

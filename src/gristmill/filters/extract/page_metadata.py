@@ -88,7 +88,7 @@ class PageMetadata(NamedTuple):
 
 
 def _clean(value: str) -> str:
-    """A value in one line, bounded."""
+    """Return a value in one line, bounded."""
     text = " ".join(_CONTROL.sub(" ", html.unescape(value[: 8 * LONGEST])).split())[:LONGEST]
     return text.encode("utf-8", "ignore").decode().strip()
 
@@ -157,7 +157,7 @@ class _Reader:
                     self.add(f"json:{name}", value)
 
     def byline(self, count: int) -> str | None:
-        """The name in the first element that is an author's."""
+        """Return the name in the first element that is an author's."""
         starts = self.tokens.starts[:count]
         last = -1
         for at in _places(self.page.tobytes().lower()):
@@ -183,7 +183,7 @@ class _Reader:
 
 
 def _objects(found: Any) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON value, outer ones first, at most MOST_PARTS."""
+    """Yield the objects of a JSON value, outer ones first, at most MOST_PARTS."""
     todo, place = [found], 0
     while place < min(len(todo), MOST_PARTS):
         part = todo[place]
@@ -196,13 +196,13 @@ def _objects(found: Any) -> Iterator[dict[str, Any]]:
 
 
 def _names(value: Any) -> Iterator[object]:
-    """The names of a person, of several, or of an organisation."""
+    """Yield the names of a person, of several, or of an organisation."""
     for part in value[:20] if isinstance(value, list) else [value]:
         yield part.get("name") if isinstance(part, dict) else part
 
 
 def _places(page: bytes) -> list[int]:
-    """Where the words of BYLINE are in a page, the first of them."""
+    """Return where the words of BYLINE are in a page, the first of them."""
     found = []
     for word in BYLINE:
         at = page.find(word)
@@ -215,7 +215,7 @@ def _places(page: bytes) -> list[int]:
 
 
 def _name_in(text: str) -> str | None:
-    """The names that a byline's text is; None: it is something else."""
+    """Return the names that a byline's text is; None: it is something else."""
     found = []
     for name in _BETWEEN_NAMES.split(_BY.sub("", text)[:LONGEST])[:4]:
         words = name.split()
@@ -229,7 +229,7 @@ def _name_in(text: str) -> str | None:
 
 
 def _date(said: dict[str, list[str]]) -> str | None:
-    """The first date that is one."""
+    """Return the first date that is one."""
     for name in DATES:
         for value in said.get(name, ()):
             for match in _DATE.finditer(value):
@@ -245,7 +245,9 @@ def _date(said: dict[str, list[str]]) -> str | None:
 def read(
     page: np.ndarray, tokens: PageTokens, attributes: Attributes, count: int, title: str | None
 ) -> PageMetadata:
-    """What a page (bytes,) uint8 of `count` tokens says of itself; title: that of <title>."""
+    """Return what a page (bytes,) uint8 of `count` tokens says of itself; title: that of
+    <title>.
+    """
     reader = _Reader(page, tokens, attributes)
     reader.read(count)
     said = reader.said
@@ -275,7 +277,9 @@ def read(
 
 
 def with_fields(extra: str | None, found: PageMetadata) -> str | None:
-    """The JSON of `extra` with page_title, page_author and the like, those that a page has."""
+    """Return the JSON of `extra` with page_title, page_author and the like, those that a page
+    has.
+    """
     fields = {
         f"page_{name}": value
         for name, value in zip(FIELDS, found, strict=True)

@@ -9,7 +9,7 @@ PAGES = frozenset(("text/html", "application/xhtml+xml"))
 
 
 def is_page(content_type: str | None, only_pages: bool) -> bool:
-    """Whether a row is taken for HTML."""
+    """Return whether a row is taken for HTML."""
     kind = (content_type or "").partition(";")[0].strip().lower()
     return kind in PAGES if only_pages else kind != "text/plain"
 
@@ -26,13 +26,15 @@ class Page(NamedTuple):
 
 
 def texts_of(found: list[Page], before: pa.Array) -> pa.Array:
-    """The extracted texts; what was not extracted stays as it was."""
+    """Return the extracted texts; what was not extracted stays as it was."""
     texts = pa.array([page.text for page in found], pa.string())
     return texts if texts.null_count == 0 else pc.coalesce(texts, before)
 
 
 def columns_of(found: list[Page], batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """A page's title, and its language where none was declared; other rows keep what they have."""
+    """Return a page's title, and its language where none was declared; other rows keep what they
+    have.
+    """
     titles = pa.array([page.title for page in found], pa.string())
     languages = pa.array([page.language for page in found], pa.string())
     return {

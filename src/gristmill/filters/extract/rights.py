@@ -113,7 +113,7 @@ class Rights(Step, frozen=True, kw_only=True):
         )
 
     def _given(self, extra: str | None) -> dict[str, Any]:
-        """The fields that a document came with; empty where it has none that are read."""
+        """Return the fields that a document came with; empty where it has none that are read."""
         if extra is None or not any(field in extra for field in (X_ROBOTS_TAG, *self.fields)):
             return {}
         return dict(json.loads(extra))
@@ -134,7 +134,9 @@ class Rights(Step, frozen=True, kw_only=True):
 
 
 def of_headers(value: object, agents: set[str]) -> set[str]:
-    """The directives for `agents` (with `robots`) of X-Robots-Tag: a header, or a list of them."""
+    """Return the directives for `agents` (with `robots`) of X-Robots-Tag: a header, or a list of
+    them.
+    """
     found: set[str] = set()
     left = MOST_HEADERS
     for header in value if isinstance(value, list) else [value]:
@@ -156,7 +158,7 @@ def of_headers(value: object, agents: set[str]) -> set[str]:
 
 
 def said(page: str, agents: set[str]) -> tuple[set[str], str | None]:
-    """The robots directives and the licence of a page."""
+    """Return the robots directives and the licence of a page."""
     directives: set[str] = set()
     licence: str | None = None
     seen = 0
@@ -181,7 +183,7 @@ def said(page: str, agents: set[str]) -> tuple[set[str], str | None]:
 
 
 def _clean(value: str) -> str | None:
-    """A value in one line, bounded; nothing: null."""
+    """Return a value in one line, bounded; nothing: null."""
     shown = "".join(one if one.isprintable() else " " for one in value[:LONGEST])
     return " ".join(shown.split()) or None
 

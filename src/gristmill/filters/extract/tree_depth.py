@@ -4,8 +4,8 @@ from typing import Any
 
 
 def depth_of(root: Any, most: int) -> int:
-    """How many elements lie in one another from an element down, itself counted; at `most` counting
-    stops.
+    """Return how many elements lie in one another from an element down, itself counted; at `most`
+    counting stops.
     """
     node, depth, deepest = root, 1, 1
     while deepest < most:

@@ -72,12 +72,12 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The step's."""
+        """Return the step's."""
         return self.use
 
     @property
     def version(self) -> int:  # type: ignore[override]
-        """The step's."""
+        """Return the step's."""
         return self.plain.version
 
     @property
@@ -86,12 +86,12 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def plain(self) -> Step:
-        """The step as it is for languages without an entry."""
+        """Return the step as it is for languages without an entry."""
         return self._of({})
 
     @classmethod
     def given(cls, use: str, table: Mapping[str, Any]) -> dict[str, Any]:
-        """Its fields, of a recipe's table without `use`."""
+        """Return its fields, of a recipe's table without `use`."""
         own = {name: table[name] for name in ("by_language", "language_of") if name in table}
         rest = {name: value for name, value in table.items() if name not in own}
         return {"use": use, "sources": rest.pop("sources", None), "parameters": rest, **own}
@@ -113,11 +113,13 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _steps(self) -> dict[int, Step | None]:
-        """The steps that were asked for, by the place of a language; -1: without an entry."""
+        """Return the steps that were asked for, by the place of a language; -1: without an
+        entry.
+        """
         return {-1: self.plain}
 
     def _step(self, place: int) -> Step | None:
-        """The step for a language; None: it does not look at it."""
+        """Return the step for a language; None: it does not look at it."""
         if place not in self._steps:
             entry = self.by_language[self._languages[place]]
             self._steps[place] = None if entry is False else self._of(entry)
@@ -165,8 +167,8 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
         return BatchMeasure(measure, self.language_of, texts_only=all(map(_texts_only, loaded)))
 
     def _groups(self) -> tuple[list[Step | None], np.ndarray]:
-        """The steps that measure differently, the plain one first, and which of them each language
-        has, (languages + 1,): the last is that of labels without an entry.
+        """Return the steps that measure differently, the plain one first, and which of them each
+        language has, (languages + 1,): the last is that of labels without an entry.
         """
         keys: dict[str, int] = {}
         groups: list[Step | None] = []
@@ -182,7 +184,7 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
         return groups, which
 
     def places(self, labels: pa.Array) -> np.ndarray:
-        """Which entry each label means, (n,) int64; -1: none."""
+        """Return which entry each label means, (n,) int64; -1: none."""
         return self._places.of(labels)
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:

@@ -61,13 +61,13 @@ def _members() -> dict[str, frozenset[str]]:
 
 
 def _parts(label: str) -> tuple[str, str]:
-    """The language, of three letters where it has them, and the script, or nothing."""
+    """Return the language, of three letters where it has them, and the script, or nothing."""
     language, _, script = label.partition("_")
     return _three_letters().get(language, language), script
 
 
 def means(wanted: str, label: str) -> bool:
-    """Whether an entry of `keep` means a label that is not spelt as it is."""
+    """Return whether an entry of `keep` means a label that is not spelt as it is."""
     language, script = _parts(wanted)
     other, written = _parts(label)
     if script and script != written:
@@ -96,7 +96,7 @@ def _same(label: str | None, other: str | None) -> bool:
 
 
 def place(label: str, keep: Sequence[str]) -> int | None:
-    """Which of `keep` a label is: the one that is spelt so, else the first that means it."""
+    """Return which of `keep` a label is: the one that is spelt so, else the first that means it."""
     if label in keep:
         return keep.index(label)
     return next((number for number, wanted in enumerate(keep) if means(wanted, label)), None)
@@ -110,7 +110,7 @@ class LabelPlaces:
         self._known: dict[str, int] = {}
 
     def of(self, labels: pa.Array) -> np.ndarray:
-        """The place of each of n labels, (n,) int64; -1: none."""
+        """Return the place of each of n labels, (n,) int64; -1: none."""
         found = labels.dictionary_encode()
         words = found.dictionary.to_pylist()
         for word in words:
@@ -123,8 +123,8 @@ class LabelPlaces:
 
 
 def unknown(keep: Iterable[str], labels: Sequence[str]) -> str | None:
-    """What is wrong with an entry of `keep` that means none of a model's labels, and what may be
-    meant; None: each means one.
+    """Return what is wrong with an entry of `keep` that means none of a model's labels, and what
+    may be meant; None: each means one.
     """
     spelt = frozenset(labels)
     for wanted in keep:

@@ -129,14 +129,14 @@ class Language(Step, frozen=True, kw_only=True):
 
     @property
     def _named(self) -> list[str]:
-        """The languages that the parameters name."""
+        """Return the languages that the parameters name."""
         if self.keep != ALL:
             return list(self.keep)
         scores = self.min_score if isinstance(self.min_score, dict) else {}
         return [one for one in scores if one != ALL]
 
     def _limits(self) -> list[float]:
-        """The threshold of each named language, and last that of the others."""
+        """Return the threshold of each named language, and last that of the others."""
         if isinstance(self.min_score, dict):
             return [
                 self.min_score[label] for label in (*self._named, ALL) if label in self.min_score
@@ -144,7 +144,9 @@ class Language(Step, frozen=True, kw_only=True):
         return [self.min_score] * (len(self._named) + 1)
 
     def _places(self, label: pa.Array) -> pa.Array:
-        """Which of the named languages each label is, (n,) int32; null: none that is kept."""
+        """Return which of the named languages each label is, (n,) int32; null: none that is
+        kept.
+        """
         named = self._named
         other = len(named) if self.keep == ALL else None
         if self.rules == "script":
@@ -213,7 +215,7 @@ def _measure(find: Find, characters: int | None, batch: pa.RecordBatch) -> Measu
 
 
 def _measure_all(finds: list[Find], characters: int | None, batch: pa.RecordBatch) -> Measured:
-    """What several models say; the first one's label is the document's."""
+    """Return what several models say; the first one's label is the document's."""
     said = [_measure(find, characters, batch).measures for find in finds]
     label = said[0]["label"]
     agreeing = np.zeros(len(batch), np.int64)
@@ -227,7 +229,7 @@ def _measure_all(finds: list[Find], characters: int | None, batch: pa.RecordBatc
 def _in_lower_case(
     find: Find, texts: pa.Array, characters: int | None
 ) -> tuple[pa.Array, np.ndarray]:
-    """What `find` says; of texts in capitals what it says of them in lower case."""
+    """Return what `find` says; of texts in capitals what it says of them in lower case."""
     labels, scores = find(texts, characters)
     capital = pc.utf8_is_upper(
         pc.utf8_slice_codeunits(texts, 0, min(BEGINNING, characters or BEGINNING))
@@ -282,7 +284,7 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
 
 
 def no_number(where: str) -> RecipeError:
-    """The error for a model whose score of a text is no number."""
+    """Return the error for a model whose score of a text is no number."""
     return RecipeError(
         f"{where}: its score of a text is no number: its weights hold NaN or infinity. Train the "
         "model again, or name another"
@@ -290,7 +292,7 @@ def no_number(where: str) -> RecipeError:
 
 
 def numbers_only(where: str, scores: np.ndarray) -> np.ndarray:
-    """The scores (n,), all of them numbers. Raises RecipeError."""
+    """Return the scores (n,), all of them numbers. Raises RecipeError."""
     if np.isnan(scores).any():
         raise no_number(where)
     return scores
@@ -298,7 +300,7 @@ def numbers_only(where: str, scores: np.ndarray) -> np.ndarray:
 
 @cache
 def _model(file: Input) -> tuple[Any, list[str]]:
-    """A model for a kernel (LabelledModel), or the library's own; its labels."""
+    """Return a model for a kernel (LabelledModel), or the library's own; its labels."""
     from gristmill.filters.models.fasttext_file import labels_of, mapped, read
 
     try:
@@ -314,7 +316,7 @@ def _model(file: Input) -> tuple[Any, list[str]]:
 
 
 def library_model(path: str, where: str = "language.model") -> Any:
-    """The library's model, for what the kernel does not know, and for comparison. Raises
+    """Return the library's model, for what the kernel does not know, and for comparison. Raises
     RecipeError.
 
     `read` must have found the file whole.

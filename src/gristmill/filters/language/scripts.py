@@ -18,7 +18,7 @@ MIXED = 20  # Kana or Hangul that are one letter of 20, or more, own the Chinese
 
 
 def labels() -> list[str]:
-    """The codes that a text may get, sorted."""
+    """Return the codes that a text may get, sorted."""
     from gristmill.kernels.unicode.tables import SCRIPT_CODES
 
     return sorted({*SCRIPT_CODES, "Jpan", "Kore"} - {*KANA, "Hang"})
@@ -26,8 +26,8 @@ def labels() -> list[str]:
 
 @cache
 def _table() -> np.ndarray:
-    """The script of every code point: its place in SCRIPT_CODES, from 1; 0: not a letter, or of no
-    one script. (0x110000,) uint8.
+    """Return the script of every code point: its place in SCRIPT_CODES, from 1; 0: not a letter, or
+    of no one script. (0x110000,) uint8.
     """
     from gristmill.kernels.unicode.tables import SCRIPTS
 

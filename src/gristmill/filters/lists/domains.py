@@ -26,8 +26,8 @@ class Split(NamedTuple):
 
 
 def host_of(url: str) -> str:
-    """A URL's host as it is written: without scheme, user, port, white space around it and last
-    dots.
+    """Return a URL's host as it is written: without scheme, user, port, white space around it and
+    last dots.
     """
     slashes = url.find("//")
     start = 0
@@ -58,8 +58,8 @@ class Suffixes:
         return len(self._tree)
 
     def top_level(self) -> list[bytes]:
-        """The last labels of all suffixes, in lower case, as people write them and as DNS does
-        (Punycode).
+        """Return the last labels of all suffixes, in lower case, as people write them and as DNS
+        does (Punycode).
         """
         import idna
 
@@ -68,7 +68,7 @@ class Suffixes:
         return [label.encode() for label in labels] + foreign
 
     def split(self, url: str) -> Split:
-        """The registered domain of a URL's host, and the host."""
+        """Return the registered domain of a URL's host, and the host."""
         labels = host_of(url).split(".")
         start = self._start(labels)
         # A host that is a public suffix itself is registered to nobody.
@@ -78,7 +78,7 @@ class Suffixes:
         return Split(".".join(labels[start - 1 :]), ".".join(parts if parts[0] else parts[1:]))
 
     def _start(self, labels: list[str]) -> int | None:
-        """The place of the suffix's first label; None: no public suffix."""
+        """Return the place of the suffix's first label; None: no public suffix."""
         node, found = self._tree, None
         for place in range(len(labels) - 1, -1, -1):
             label = _unicode(labels[place])
@@ -94,8 +94,8 @@ class Suffixes:
 
 
 def _unicode(label: str) -> str:
-    """A label in lower case, and out of Punycode where it decodes; longer ones than DNS knows do
-    not.
+    """Return a label in lower case, and out of Punycode where it decodes; longer ones than DNS
+    knows do not.
     """
     label = label.lower()
     if label.startswith("xn--") and len(label) <= 253:

@@ -34,7 +34,7 @@ class Entries(NamedTuple):
     data: np.ndarray  # (bytes,) uint8
 
     def text(self, number: int) -> str:
-        """An entry as a string; ill-formed UTF-8 becomes U+FFFD."""
+        """Return an entry as a string; ill-formed UTF-8 becomes U+FFFD."""
         return (
             self.data[self.offsets[number] : self.offsets[number + 1]]
             .tobytes()
@@ -42,7 +42,7 @@ class Entries(NamedTuple):
         )
 
     def all(self) -> list[bytes]:
-        """Every entry: for short lists."""
+        """Return every entry: for short lists."""
         data, bounds = self.data.tobytes(), self.offsets.tolist()
         return [data[start:stop] for start, stop in pairwise(bounds)]
 
@@ -55,7 +55,7 @@ def read_all(
     member: str | None = None,
     form: int | None = None,
 ) -> Entries:
-    """The entries of several lists, one behind another; `what` is the key of the recipe, for
+    """Return the entries of several lists, one behind another; `what` is the key of the recipe, for
     errors.
     """
     parts = [
@@ -66,7 +66,7 @@ def read_all(
 
 
 def join(what: str, parts: Sequence[Entries]) -> Entries:
-    """The entries of several lists, one behind another."""
+    """Return the entries of several lists, one behind another."""
     if len(parts) == 1:
         return parts[0]
     starts = np.cumsum([0, *(len(part.data) for part in parts)])
@@ -83,7 +83,8 @@ def join(what: str, parts: Sequence[Entries]) -> Entries:
 
 
 def read(what: str, given: Input, *, member: str | None = None, form: int | None = None) -> Entries:
-    """The entries of one list; of an archive, those of all members whose base name is `member`.
+    """Return the entries of one list; of an archive, those of all members whose base name is
+    `member`.
 
     `form` is what becomes of a line (kernels.lists.entries); null: it stays as it is written.
     Raises RecipeError for what is no list.
@@ -111,8 +112,8 @@ def read(what: str, given: Input, *, member: str | None = None, form: int | None
 
 
 def read_bytes(name: str, path: str, *, member: str | None = None) -> bytearray:
-    """A file's bytes, unpacked, without a byte order mark; `name` is what errors call it. Raises
-    RecipeError for a web page.
+    """Return a file's bytes, unpacked, without a byte order mark; `name` is what errors call it.
+    Raises RecipeError for a web page.
     """
     try:
         with open(path, "rb") as file:
@@ -136,7 +137,7 @@ class _Decoded:
         self._name, self._pieces, self._held = name, iter(pieces), b""
 
     def blocks(self) -> Iterator[bytes]:
-        """What is left, as it comes."""
+        """Yield what is left, as it comes."""
         for piece in chain((self._held,), self._pieces):
             if isinstance(piece, Damage):
                 raise RecipeError(
@@ -162,7 +163,7 @@ class _Decoded:
 
 
 def _decode(name: str, pieces: DecodedPieces, member: str | None) -> bytearray:
-    """A list's bytes, out of whatever holds them."""
+    """Return a list's bytes, out of whatever holds them."""
     file = _Decoded(name, pieces)
     head = file.peek(_TAR_AT + len(_TAR))
     if head[_TAR_AT:] == _TAR:
@@ -174,7 +175,7 @@ def _decode(name: str, pieces: DecodedPieces, member: str | None) -> bytearray:
 
 
 def _members(name: str, file: _Decoded, member: str | None) -> bytearray:
-    """The contents of an archive's members with a base name, one behind another."""
+    """Return the contents of an archive's members with a base name, one behind another."""
     if member is None:
         raise RecipeError(f"{name}: is an archive, and a plain list is expected here: unpack it")
     others: list[str] = []

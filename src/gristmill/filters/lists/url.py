@@ -103,7 +103,7 @@ class Url(Step, frozen=True, kw_only=True):
             raise ValueError("a url step without lists drops nothing")
 
     def inputs(self) -> dict[str, str]:
-        """Each location once, also where two lists are read from one archive."""
+        """Return each location once, also where two lists are read from one archive."""
         named = {
             f"url.{key}.{place}": location
             for key in ("domains", "urls", "words", "soft_words", "subwords", "allow_domains")
@@ -226,7 +226,7 @@ class _Findings:
             self._matches.extend(entries(new))
 
     def arrays(self) -> tuple[pa.Array, pa.Array]:
-        """The lists' names and the entries, each (n,)."""
+        """Return the lists' names and the entries, each (n,)."""
         names, matches = (
             pa.array([None, *LISTED], pa.string()),
             pa.array(self._matches, pa.string()),
@@ -316,7 +316,7 @@ def _add_words(
 
 
 def _not_allowed(column: pa.Array, buffers: Buffers, allow: _List) -> np.ndarray:
-    """The rows whose host is not under a domain of the list."""
+    """Return the rows whose host is not under a domain of the list."""
     from gristmill.kernels.lists.urls import find_domains
 
     numbers = find_domains(*buffers, allow.table, fold=True)

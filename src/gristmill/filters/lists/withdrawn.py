@@ -104,8 +104,8 @@ def read_list(data: bytes, name: str) -> WithdrawnList:
 
 
 def write_list(urls: Mapping[int, str | None], alone: Collection[str] = ()) -> bytes:
-    """The bytes of a list of documents, by number, and of URLs without one. A URL that would break
-    a line is left out beside its number.
+    """Return the bytes of a list of documents, by number, and of URLs without one. A URL that would
+    break a line is left out beside its number.
     """
     lines = ["# Documents that were withdrawn: `gristmill release withdraw` wrote this list."]
     for number, url in sorted(urls.items()):

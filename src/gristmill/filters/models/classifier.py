@@ -96,7 +96,7 @@ class Classifier(Step, frozen=True, kw_only=True):
 
 @cache
 def scorer(step: str, file: Input, label: str | None) -> Score:
-    """What scores texts by a model file of either kind.
+    """Return what scores texts by a model file of either kind.
 
     Raises RecipeError, which names the step.
     """
@@ -160,7 +160,7 @@ def _by_fasttext(where: str, file: Input, label: str | None, data: mmap) -> Scor
 
 
 def _by_library(texts: pa.Array, library: Any, label: str, labels: int, where: str) -> np.ndarray:
-    """The library's probability of one label; 0 where it does not give it."""
+    """Return the library's probability of one label; 0 where it does not give it."""
     scores = np.zeros(len(texts))
     for row, text in enumerate(pc.replace_substring(texts, "\n", " ").to_pylist()):
         try:

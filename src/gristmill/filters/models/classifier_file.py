@@ -20,7 +20,7 @@ def to_model(
     inputs: dict[str, list[str]],
     counts: dict[str, int],
 ) -> LoadedModel:
-    """A trained classifier as what its file holds."""
+    """Return a trained classifier as what its file holds."""
     arrays = {"weights": weights.table, "scale_and_bias": np.array([weights.scale, weights.bias])}
     return LoadedModel(
         kind=KIND,
@@ -33,7 +33,9 @@ def to_model(
 
 
 def load(model: LoadedModel) -> Weights:
-    """A classifier as the kernel reads it. ValueError where its arrays do not hold together."""
+    """Return a classifier as the kernel reads it. ValueError where its arrays do not hold
+    together.
+    """
     table, numbers = (model.arrays.get(name) for name in ("weights", "scale_and_bias"))
     if (
         table is None

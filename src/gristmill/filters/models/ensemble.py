@@ -117,17 +117,17 @@ class EnsembleRule(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The verdict's reason, without the step's name."""
+        """Return the verdict's reason, without the step's name."""
         return "bucket"
 
     def key(self) -> dict[str, Any]:
-        """All that the answer depends on, but for tables."""
+        """Return all that the answer depends on, but for tables."""
         return self._asdict()
 
     def ask(
         self, shards: Sequence[Kept], inputs: Inputs, relations: Callable[[], Relations], work: Path
     ) -> RuleResult:
-        """Which documents to drop, and SCORED of each raw shard."""
+        """Return which documents to drop, and SCORED of each raw shard."""
         work = Path(mkdtemp(dir=work))
         ranked = self.combine in ("rank_mean", "bucket_max")
         ranks = [
@@ -170,8 +170,8 @@ class EnsembleRule(NamedTuple):
     def _combined(
         self, shard: Kept, ranks: "Sequence[ScoreRanks | None]"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The documents of a shard that have a score, (n,) int64, and their combined ones, (n,)
-        float64.
+        """Return the documents of a shard that have a score, (n,) int64, and their combined ones,
+        (n,) float64.
         """
         found = [_scores_of(shard, name) for name in self.scores]
         documents = np.unique(np.concatenate([documents for documents, _ in found]))
@@ -208,7 +208,7 @@ class ScoreRanks(NamedTuple):
         relations: Callable[[], Relations],
         work: Path,
     ) -> "ScoreRanks":
-        """The ranks of a measure, times `sign`."""
+        """Return the ranks of a measure, times `sign`."""
         values = (_scores_of(shard, name)[1] * sign for shard in shards)
         return cls.of_values(values, relations, work)
 
@@ -216,7 +216,7 @@ class ScoreRanks(NamedTuple):
     def of_values(
         cls, values: Iterator[np.ndarray], relations: Callable[[], Relations], work: Path
     ) -> "ScoreRanks":
-        """The ranks of values; `work` is a folder for files."""
+        """Return the ranks of values; `work` is a folder for files."""
         work.mkdir()
         with pq.ParquetWriter(work / "valued.parquet", VALUED, compression="none") as writer:
             for array in values:
@@ -239,18 +239,18 @@ class ScoreRanks(NamedTuple):
         return cls(np.memmap(work / "values", np.float64, "r"), below)
 
     def percentiles(self, values: np.ndarray) -> np.ndarray:
-        """(n,) float64 in 0 to 1: of values that are among those that were ranked."""
+        """Return (n,) float64 in 0 to 1: of values that are among those that were ranked."""
         place = np.searchsorted(self.values, values)
         return np.asarray((self.below[place] + self.below[place + 1]) / (2 * max(self.total, 1)))
 
     def buckets(self, values: np.ndarray, buckets: int) -> np.ndarray:
-        """(n,) int64, from 0."""
+        """Return (n,) int64, from 0."""
         place = np.searchsorted(self.values, values)
         return np.asarray(self.below[place] * buckets // max(self.total, 1))
 
     @property
     def total(self) -> int:
-        """All documents that were ranked."""
+        """Return all documents that were ranked."""
         return int(self.below[-1])
 
 

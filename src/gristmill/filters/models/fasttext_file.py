@@ -54,8 +54,8 @@ class KnownBag(NamedTuple):
 
 
 def mapped(file: BinaryIO) -> mmap:
-    """A model file as it is mapped, read in large pages where the system has them: a text's rows
-    lie all over it, and a page of 4 KB for each would have to be looked up.
+    """Return a model file as it is mapped, read in large pages where the system has them: a text's
+    rows lie all over it, and a page of 4 KB for each would have to be looked up.
     """
     data = mmap(file.fileno(), 0, access=ACCESS_READ)
     if (advice := getattr(maps, "MADV_HUGEPAGE", None)) is not None:
@@ -124,7 +124,7 @@ def read_bag(data: bytes | mmap) -> KnownBag | None:
 
 
 def labels_of(data: bytes | mmap) -> list[str]:
-    """The labels of a model file, without `__label__`.
+    """Return the labels of a model file, without `__label__`.
 
     A file that is none is a ValueError that says why.
     """
@@ -168,7 +168,7 @@ def _model(
 
 
 def _flat_model(file: File, matrix: np.ndarray, output: np.ndarray) -> "FlatModel":
-    """A model whose n-grams all have a row; its matrix stays where it is."""
+    """Return a model whose n-grams all have a row; its matrix stays where it is."""
     from gristmill.kernels.models.fasttext_flat import FlatModel, lay_out_labels
 
     arguments, dictionary = file.arguments, file.dictionary
@@ -193,7 +193,9 @@ def _flat_model(file: File, matrix: np.ndarray, output: np.ndarray) -> "FlatMode
 
 
 def _entries(entries: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """Entries one after another, and 8 bytes more; (entries + 1,) int64 where each starts."""
+    """Return entries one after another, and 8 bytes more; (entries + 1,) int64 where each
+    starts.
+    """
     offsets = np.zeros(len(entries) + 1, np.int64)
     np.cumsum([len(entry) for entry in entries], out=offsets[1:])
     return np.frombuffer(b"".join([*entries, bytes(8)]), np.uint8), offsets

@@ -81,7 +81,7 @@ class _ByteReader:
 
 
 def all_finite(values: np.ndarray) -> bool:
-    """Whether no number is NaN or infinite, a piece at a time."""
+    """Return whether no number is NaN or infinite, a piece at a time."""
     flat = values.reshape(-1)
     return all(np.isfinite(flat[at : at + (1 << 20)]).all() for at in range(0, len(flat), 1 << 20))
 
@@ -184,8 +184,8 @@ def _dictionary(file: _ByteReader, arguments: Arguments) -> Dictionary:
 def _input(
     file: _ByteReader, arguments: Arguments, dictionary: Dictionary
 ) -> tuple[Callable[[], np.ndarray], np.ndarray | None]:
-    """A function that makes the input matrix, (words + n-grams, dimension) float32, and its bytes
-    where it is not quantised.
+    """Return a function that makes the input matrix, (words + n-grams, dimension) float32, and its
+    bytes where it is not quantised.
     """
     height = dictionary.words + (
         arguments.buckets if dictionary.pruned is None else len(dictionary.pruned)
@@ -205,7 +205,7 @@ def _input(
 def _output(
     file: _ByteReader, arguments: Arguments, labels: int, quantised: bool
 ) -> np.ndarray | None:
-    """The output matrix, (labels, dimension) float32; None if it is quantised."""
+    """Return the output matrix, (labels, dimension) float32; None if it is quantised."""
     if file.take("?")[0] and quantised:
         _quantised(file, labels, arguments.dimension)
         return None
@@ -217,8 +217,8 @@ def _output(
 
 
 def _quantised(file: _ByteReader, height: int, dimension: int) -> Callable[[], np.ndarray]:
-    """A function that decodes a product-quantised matrix, (height, dimension): float32(norm *
-    centroid).
+    """Return a function that decodes a product-quantised matrix, (height, dimension): float32(norm
+    * centroid).
     """
     with_norms = file.take("?")[0]
     _need(
@@ -246,7 +246,9 @@ def _quantised(file: _ByteReader, height: int, dimension: int) -> Callable[[], n
 
 
 def _centroids(file: _ByteReader, expected: int) -> list[np.ndarray]:
-    """A product quantiser: 256 centroids for each part of a vector; the last part may be short."""
+    """Return a product quantiser: 256 centroids for each part of a vector; the last part may be
+    short.
+    """
     dimension, parts, size, last = file.take("4i")
     _need(
         dimension == expected and parts > 0 and 0 < last <= size,

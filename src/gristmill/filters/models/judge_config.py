@@ -26,7 +26,9 @@ MOST_LAYERS = 1024
 
 
 def settings(table: dict[str, Any]) -> Any:
-    """The configuration of a classification model. Raises ValueError, which names the key."""
+    """Return the configuration of a classification model. Raises ValueError, which names the
+    key.
+    """
     from transformers import AutoConfig
 
     kind = table.get("model_type")
@@ -48,7 +50,7 @@ def settings(table: dict[str, Any]) -> Any:
 
 
 def _plain(value: Any, key: str, depth: int) -> Any:
-    """A value of JSON within bounds. Raises ValueError."""
+    """Return a value of JSON within bounds. Raises ValueError."""
     if isinstance(value, dict | list) and depth > 3:
         raise ValueError(f"{key}: nested too deep")
     if isinstance(value, dict):

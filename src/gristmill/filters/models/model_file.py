@@ -65,7 +65,9 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def encode(model: LoadedModel) -> bytes:
-    """A model as the bytes of its file. Raises ValueError where these are more than LARGEST."""
+    """Return a model as the bytes of its file. Raises ValueError where these are more than
+    LARGEST.
+    """
     from safetensors.numpy import save
 
     arrays = {
@@ -97,14 +99,16 @@ def write(path: Path, model: LoadedModel) -> str:
 
 
 def is_ours(head: bytes) -> bool:
-    """Whether a file that starts with these bytes (HEAD are enough) is one of ours, of any
+    """Return whether a file that starts with these bytes (HEAD are enough) is one of ours, of any
     format.
     """
     return head.startswith(START, 8) or head.startswith(MAGIC_1)
 
 
 def describe(data: bytes) -> str:
-    """What a file starts as, in a word, and none of its bytes: a recipe may name any file."""
+    """Return what a file starts as, in a word, and none of its bytes: a recipe may name any
+    file.
+    """
     start = data[:HEAD].lstrip().lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
         return "a web page"
@@ -179,7 +183,7 @@ def _check(description: Description, kind: str | None, version: int | None) -> N
 
 
 def _array(name: str, tensor: Any) -> np.ndarray:
-    """A tensor that safetensors has read, and whose bytes fit its shape."""
+    """Return a tensor that safetensors has read, and whose bytes fit its shape."""
     kind, shape = tensor["dtype"], tensor["shape"]
     if kind not in TYPES or len(shape) > 2:
         raise ValueError(f"its array {name!r} has the type {kind!r} and {len(shape)} dimensions")
@@ -188,7 +192,7 @@ def _array(name: str, tensor: Any) -> np.ndarray:
 
 
 def _digest(description: Description, arrays: dict[str, np.ndarray]) -> str:
-    """The sha256 of a description and of its arrays, by name."""
+    """Return the sha256 of a description and of its arrays, by name."""
     parts = msgspec.structs.replace(description, sha256="")
     digest = hashlib.sha256(msgspec.json.encode(parts, order="sorted"))
     for name in sorted(arrays):

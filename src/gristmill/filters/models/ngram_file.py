@@ -35,8 +35,8 @@ class NgramCounts(NamedTuple):
 
 
 def count(offsets: np.ndarray, ids: np.ndarray, order: int) -> list[NgramCounts]:
-    """The n-grams of lines, from single words to `order` words: ids (words,) uint16 by offsets (n +
-    1,) int64, each line with its ends.
+    """Return the n-grams of lines, from single words to `order` words: ids (words,) uint16 by
+    offsets (n + 1,) int64, each line with its ends.
 
     BEGIN starts a line, and is never the last word of a counted n-gram.
     """
@@ -53,7 +53,7 @@ def count(offsets: np.ndarray, ids: np.ndarray, order: int) -> list[NgramCounts]
 
 
 def tally(keys: np.ndarray, counts: np.ndarray | None = None) -> NgramCounts:
-    """Keys (n,) uint64 that may repeat, with counts or once each, as NgramCounts."""
+    """Return keys (n,) uint64 that may repeat, with counts or once each, as NgramCounts."""
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     starts = (
@@ -70,7 +70,7 @@ def tally(keys: np.ndarray, counts: np.ndarray | None = None) -> NgramCounts:
 
 
 def merge(one: list[NgramCounts], other: list[NgramCounts]) -> list[NgramCounts]:
-    """The counts of two texts together."""
+    """Return the counts of two texts together."""
     return [
         tally(np.concatenate((a.keys, b.keys)), np.concatenate((a.counts, b.counts)))
         for a, b in zip(one, other, strict=True)
@@ -78,8 +78,8 @@ def merge(one: list[NgramCounts], other: list[NgramCounts]) -> list[NgramCounts]
 
 
 def estimate(grams: list[NgramCounts], vocabulary: int, least: int) -> dict[str, np.ndarray]:
-    """The arrays of a model from the counts of its n-grams, none empty; `vocabulary` counts ids,
-    UNKNOWN, BEGIN and END among them.
+    """Return the arrays of a model from the counts of its n-grams, none empty; `vocabulary` counts
+    ids, UNKNOWN, BEGIN and END among them.
     """
     order = len(grams)
     shares = np.full(vocabulary, 1.0 / (vocabulary - 2))  # 0 is no id, and nothing predicts BEGIN
@@ -135,8 +135,8 @@ def estimate(grams: list[NgramCounts], vocabulary: int, least: int) -> dict[str,
 
 
 def _adjusted(grams: list[NgramCounts], size: int) -> np.ndarray:
-    """The counts that Kneser-Ney uses: for n-grams below the longest, the number of different words
-    before them.
+    """Return the counts that Kneser-Ney uses: for n-grams below the longest, the number of
+    different words before them.
     """
     keys, counts = grams[size - 1]
     if size == len(grams):
@@ -161,7 +161,7 @@ def _discounts(counts: np.ndarray) -> tuple[float, float, float]:
 
 
 def _of_contexts(keys: np.ndarray, contexts: np.ndarray, left: np.ndarray) -> np.ndarray:
-    """The back-off of each stored n-gram as a context; 1 if it is none."""
+    """Return the back-off of each stored n-gram as a context; 1 if it is none."""
     backs = np.ones(len(keys))
     places = np.searchsorted(keys, contexts)
     there = places < len(keys)
@@ -172,7 +172,9 @@ def _of_contexts(keys: np.ndarray, contexts: np.ndarray, left: np.ndarray) -> np
 
 
 def load(model: LoadedModel) -> ngram_model.NgramModel:
-    """A model as the kernel reads it. Raises ValueError if its arrays do not fit together."""
+    """Return a model as the kernel reads it. Raises ValueError if its arrays do not fit
+    together.
+    """
     arrays = model.arrays
     order, unknown = model.parameters.get("order"), model.counts.get("unknown_words")
     names = ("word_hashes", "costs", "backs", "keys", "gram_costs", "gram_backs")

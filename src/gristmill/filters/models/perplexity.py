@@ -118,7 +118,7 @@ class Perplexity(Step, frozen=True, kw_only=True):
 
 
 def split(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
-    r"""Texts cut at `\n`: (the lines of all, (n + 1,) int64 where each text's begin)."""
+    r"""Return texts cut at `\n`: (the lines of all, (n + 1,) int64 where each text's begin)."""
     found = pc.split_pattern(texts, "\n")
     return found.flatten(), np.asarray(found.offsets).astype(np.int64) - found.offsets[
         0
@@ -127,7 +127,7 @@ def split(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 @cache
 def _scorer(file: Input, words: str) -> Callable[[pa.Array], np.ndarray]:
-    """What gives the perplexity of n texts, (n,) float64, NaN for one without a word."""
+    """Return what gives the perplexity of n texts, (n,) float64, NaN for one without a word."""
     from gristmill.filters.models import ngram_file
 
     where = f"perplexity.model: {file.name}"
@@ -162,7 +162,7 @@ def _by_kernel(texts: pa.Array, model: Any) -> np.ndarray:
 
 
 def _sums(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Sums of the runs values[offsets[i]:offsets[i + 1]]."""
+    """Return sums of the runs values[offsets[i]:offsets[i + 1]]."""
     return np.diff(np.concatenate((np.zeros(1, values.dtype), np.cumsum(values)))[offsets])
 
 

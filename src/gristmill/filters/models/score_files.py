@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
 
     @property
     def fields(self) -> dict[str, str]:
-        """Every column's field, by name: numbers, then labels."""
+        """Return every column's field, by name: numbers, then labels."""
         return self.numbers | self.labels
 
 
@@ -74,7 +74,7 @@ class Labels:
         }
 
     def place(self, name: str, label: str, where: str) -> int:
-        """The place of a label, which is new or not. Raises RecipeError for one too many."""
+        """Return the place of a label, which is new or not. Raises RecipeError for one too many."""
         places = self._places[name]
         if label not in places and len(places) == MOST_LABELS:
             raise RecipeError(
@@ -84,13 +84,13 @@ class Labels:
         return places.setdefault(label, len(places))
 
     def all(self) -> dict[str, list[str]]:
-        """The labels by column."""
+        """Return the labels by column."""
         return {name: list(places) for name, places in self._places.items()}
 
 
 def columns_of(file: Input, where: str, wanted: Wanted) -> tuple[str, ...]:
-    """The names of the wanted columns that a file has. Raises RecipeError: it has none, has no
-    key, or is no such file.
+    """Return the names of the wanted columns that a file has. Raises RecipeError: it has none, has
+    no key, or is no such file.
     """
     fields = _fields(file, where)
     if wanted.key not in fields:
@@ -110,7 +110,9 @@ def columns_of(file: Input, where: str, wanted: Wanted) -> tuple[str, ...]:
 def blocks(
     file: Input, where: str, wanted: Wanted, names: Sequence[str], labels: Labels
 ) -> Iterator[ScoreBlock]:
-    """The rows of a file, with the columns `names`. Raises RecipeError for what is no score."""
+    """Yield the rows of a file, with the columns `names`. Raises RecipeError for what is no
+    score.
+    """
     first = 1
     for rows in _tables(file, where, wanted, names):
         keys = _keys(rows, where, first, wanted)
@@ -127,7 +129,9 @@ def blocks(
 
 
 def digests(column: pa.Array) -> np.ndarray:
-    """BLAKE2b of n texts without nulls, 16 bytes each: (n, 2) big-endian uint64, as numbers."""
+    """Return BLAKE2b of n texts without nulls, 16 bytes each: (n, 2) big-endian uint64, as
+    numbers.
+    """
     from gristmill.kernels.hashing.blake2b import hash_texts
 
     offsets, data = utf8_buffers(column)
@@ -138,7 +142,7 @@ def digests(column: pa.Array) -> np.ndarray:
 
 
 def document_keys(documents: np.ndarray, urls: pa.Array | None) -> np.ndarray:
-    """The keys of n documents, (n, 2) uint64; `urls` are theirs, null: not known."""
+    """Return the keys of n documents, (n, 2) uint64; `urls` are theirs, null: not known."""
     keys = np.zeros((len(documents), 2), np.uint64)
     keys[:, 0] = documents.astype(np.uint64)
     if urls is not None:
@@ -164,7 +168,7 @@ def _fields(file: Input, where: str) -> list[str]:
 def _tables(
     file: Input, where: str, wanted: Wanted, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """A file's rows: the key, the columns, and `url` where it checks documents."""
+    """Yield a file's rows: the key, the columns, and `url` where it checks documents."""
     fields = list(dict.fromkeys([wanted.key, *(wanted.fields[name] for name in names)]))
     if wanted.by == "document" and "url" not in fields and "url" in _fields(file, where):
         fields.append("url")
@@ -204,7 +208,7 @@ def _batch(
 
 
 def _objects(file: Input, where: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of JSONL, numbered from 1; lines of white space are none."""
+    """Yield the objects of JSONL, numbered from 1; lines of white space are none."""
     decode = msgspec.json.Decoder(dict[str, Any]).decode
     number = 0
     for line in _lines(file, where):
@@ -224,7 +228,7 @@ def _objects(file: Input, where: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _of_python(line: bytes) -> dict[str, Any] | None:
-    """An object with NaN or Infinity in it, which Python writes and JSON has not."""
+    """Return an object with NaN or Infinity in it, which Python writes and JSON has not."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -303,7 +307,7 @@ def _numbers_of(column: pa.Array, at: str, first: int) -> np.ndarray:
 
 
 def _of_numbers(column: pa.Array, at: str, first: int, wanted: Wanted) -> np.ndarray:
-    """(n,) float64, NaN where there is no score."""
+    """Return (n,) float64, NaN where there is no score."""
     kind = column.type
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
         raise RecipeError(f"{at}: expected numbers, got {kind}: labels belong under `labels`")
@@ -323,7 +327,7 @@ def _of_numbers(column: pa.Array, at: str, first: int, wanted: Wanted) -> np.nda
 
 
 def _of_labels(column: pa.Array, at: str, name: str, labels: Labels) -> np.ndarray:
-    """(n,) float64: the labels' places, NaN where there is none."""
+    """Return (n,) float64: the labels' places, NaN where there is none."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_null(kind)):
         raise RecipeError(f"{at}: expected labels, got {kind}: numbers belong under `numbers`")

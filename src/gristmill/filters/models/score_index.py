@@ -63,7 +63,7 @@ class ScoreIndex(NamedTuple):
     repeats: Repeats
 
     def find(self, keys: np.ndarray) -> Found:
-        """What there is for keys (n, 2) uint64."""
+        """Return what there is for keys (n, 2) uint64."""
         start = np.searchsorted(self.first, keys[:, 0], "left")
         stop = np.searchsorted(self.first, keys[:, 0], "right")
         rows = (stop - start).astype(np.int64)
@@ -92,7 +92,9 @@ class RepeatedKey(RecipeError):
 
 
 def build(given: Given) -> ScoreIndex:
-    """An index of all rows. Raises RepeatedKey where a key is repeated and repeats are refused."""
+    """Return an index of all rows. Raises RepeatedKey where a key is repeated and repeats are
+    refused.
+    """
     known = Labels(given.labels)
     held: list[ScoreBlock] = []
     rows = 0

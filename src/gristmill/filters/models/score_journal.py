@@ -26,7 +26,7 @@ Score = Callable[[pa.Array], Iterable[tuple[np.ndarray, np.ndarray]]]
 
 
 def scores_folder() -> Path:
-    """The folder of all scores that are kept, which is gristmill's. Raises MachineError."""
+    """Return the folder of all scores that are kept, which is gristmill's. Raises MachineError."""
     folder = default_cache().parent / "scores"
     with machine_errors(folder):
         claim_folder(folder, "scores", lambda names: all(map(EARLIER.fullmatch, names)))
@@ -72,8 +72,8 @@ class HeldScores:
                 at += 1  # behind what was cut off the next whole record begins
 
     def scores(self, digests: np.ndarray, texts: pa.Array, score: Score) -> np.ndarray:
-        """The scores (n, width) of n texts with digests (n, 2); `score` gives those of texts that
-        are not known, batch by batch, each of which is kept before the next.
+        """Return the scores (n, width) of n texts with digests (n, 2); `score` gives those of texts
+        that are not known, batch by batch, each of which is kept before the next.
         """
         names = [row.tobytes() for row in digests.astype(">u8")]
         new = list(dict.fromkeys(name for name in names if name not in self._known))

@@ -216,8 +216,8 @@ class GivenScores(Step, frozen=True, kw_only=True):
 def _by_columns(
     files: Mapping[str, Input], wanted: Wanted
 ) -> dict[tuple[str, ...], dict[str, Input]]:
-    """Files by the columns that they have. Raises RecipeError: no file has a column, or two kinds
-    of files have it.
+    """Return files by the columns that they have. Raises RecipeError: no file has a column, or two
+    kinds of files have it.
     """
     found: dict[tuple[str, ...], dict[str, Input]] = {}
     for where, file in files.items():
@@ -260,7 +260,7 @@ def _repeated(
     *,
     whole: bool,
 ) -> str:
-    """Which rows have one key: found by reading again, which an error may cost."""
+    """Return which rows have one key: found by reading again, which an error may cost."""
     labels = Labels([name for name in names if name in wanted.labels])
     places = []
     for where, file in files.items():
@@ -277,7 +277,7 @@ def _repeated(
 
 
 def _keys_of(batch: pa.RecordBatch, by: By) -> tuple[np.ndarray, np.ndarray]:
-    """The keys of n documents, (n, 2) uint64, and which documents have one, (n,) bool."""
+    """Return the keys of n documents, (n, 2) uint64, and which documents have one, (n,) bool."""
     every = np.ones(len(batch), bool)
     if by == "document":
         return document_keys(batch["document"].to_numpy(), None), every

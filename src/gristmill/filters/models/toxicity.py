@@ -100,7 +100,7 @@ class Toxicity(Step, frozen=True, kw_only=True):
         return TextMeasure(measure)
 
     def _counter(self, inputs: Inputs) -> Callable[[BatchTexts], np.ndarray]:
-        """What counts places of listed phrases in n texts, (n,) int64."""
+        """Return what counts places of listed phrases in n texts, (n,) int64."""
         from gristmill.filters.lists.lists import read
         from gristmill.kernels.lists import aho_corasick
 

@@ -160,8 +160,8 @@ class Judge:
         self.labels = labels
 
     def scores(self, texts: pa.Array, rows: int) -> Any:
-        """(places, scores) of batches of `rows` of n texts: places (m,) among them, and (m, labels)
-        float64.
+        """Yield (places, scores) of batches of `rows` of n texts: places (m,) among them, and (m,
+        labels) float64.
         """
         import torch
 

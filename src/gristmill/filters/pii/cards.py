@@ -86,7 +86,7 @@ def _whole(left: str, here: str, number: str) -> int:
 
 
 def is_card(digits: str) -> bool:
-    """Whether digits are a card's: issuer, length and Luhn."""
+    """Return whether digits are a card's: issuer, length and Luhn."""
     return bool(_ISSUED.fullmatch(digits)) and _luhn(digits.encode()) == 0
 
 
@@ -95,13 +95,13 @@ def _luhn(digits: bytes) -> int:
 
 
 def is_term(left: str, behind: str) -> bool:
-    """Whether what stands between is added to or multiplied by something that has a name."""
+    """Return whether what stands between is added to or multiplied by something that has a name."""
     return bool(_TERM_BEFORE.search(left) or _TERM_BEHIND.match(behind))
 
 
 def is_item(left: str, behind: str, *, phone: bool = False) -> bool:
-    """Whether what stands between is one of several numbers in brackets, or between commas with
-    white space, of which the next ones are no cards, nor as long as phones' where `phone`.
+    """Return whether what stands between is one of several numbers in brackets, or between commas
+    with white space, of which the next ones are no cards, nor as long as phones' where `phone`.
     """
     before, after = _ITEM_BEFORE.search(left), _ITEM_BEHIND.match(behind)
     if not before or not after or not (_counts(before, phone) and _counts(after, phone)):
@@ -118,7 +118,7 @@ def _counts(side: re.Match[str], phone: bool) -> bool:
 
 
 def _is_row(left: str, number: str, behind: str) -> bool:
-    """Whether four groups of four digits rise, and go on rising on either side."""
+    """Return whether four groups of four digits rise, and go on rising on either side."""
     groups = re.split("[ .-]", number)
     if [len(group) for group in groups] != [4] * 4 or groups != sorted(set(groups)):
         return False

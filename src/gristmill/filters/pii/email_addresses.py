@@ -150,13 +150,15 @@ def _local_start(text: str, wall: int, at: int) -> int:
 
 
 def _is_word(character: str, more: str = "") -> bool:
-    """Whether a character is a letter or a digit, or beyond ASCII; not where there is none."""
+    """Return whether a character is a letter or a digit, or beyond ASCII; not where there is
+    none.
+    """
     return character != "" and (character.isalnum() or character > "\x7f" or character in more)
 
 
 def _is_sign(left: str, sign: str, right: str) -> bool:
-    """Whether a sign belongs to an address, between one character left of it and two right of it;
-    fewer: there are no more.
+    """Return whether a sign belongs to an address, between one character left of it and two right
+    of it; fewer: there are no more.
     """
     if sign in "_%+-" or (sign == "." and right[:1] != "."):
         return True
@@ -187,7 +189,7 @@ def _value_start(lead: str, local: str, tops: frozenset[bytes]) -> int:
 
 
 def _is_key(piece: str) -> bool:
-    """Whether an address may be the value of this."""
+    """Return whether an address may be the value of this."""
     name = _lower(re.split("[^A-Za-z]", piece)[-1])
     return not piece or name in KEYS or name.endswith(b"mail")
 
@@ -207,7 +209,7 @@ def _host_stop(text: str, wall: int, at: int, every: bool) -> int:
 
 
 def _is_service(text: str, wall: int, start: int, at: int, stop: int) -> bool:
-    """Whether an address is what programs log in as where code is kept."""
+    """Return whether an address is what programs log in as where code is kept."""
     if _lower(text[start:at]) not in SERVICES:
         return False
     if _lower(text[at + 1 : stop]) in HOSTS or (start > wall and text[start - 1] == "/"):

@@ -82,8 +82,8 @@ _ZONE = re.compile(rf"%(?![0-9A-Fa-f]{{2}})[A-Za-z][A-Za-z0-9]{{0,14}}{END}")
 
 
 def is_public(address: str, *, strict: bool = True) -> bool:
-    """Whether an IPv4 address is public, as Python 3.13's ipaddress.is_global has it; `strict`:
-    neither multicast nor 6to4.
+    """Return whether an IPv4 address is public, as Python 3.13's ipaddress.is_global has it;
+    `strict`: neither multicast nor 6to4.
     """
     return not (_SPECIAL.match(address) or (strict and _SHARED.match(address)))
 
@@ -132,14 +132,14 @@ def _word_before(left: str) -> str:
 
 
 def _is_low(left: str, octets: list[int]) -> bool:
-    """Whether four numbers are such as number versions, or stand in a row of fractions."""
+    """Return whether four numbers are such as number versions, or stand in a row of fractions."""
     if sum(octet < 32 for octet in octets) >= 3:
         return True
     return octets[0] < 32 and (octets[1] < 40 or _FRACTION.search(left[-9:]) is not None)
 
 
 def _is_addressed(left: str, here: str, end: int) -> bool:
-    """Whether what touches four numbers says that they are an address."""
+    """Return whether what touches four numbers says that they are an address."""
     if left.endswith(("@", "//", "::")) or left[-4:].lower() == "fff:":
         return True
     behind = _ADDRESS_BEHIND.match(here, end)

@@ -15,5 +15,5 @@ def class_bits(character: str) -> int:
 
 
 def is_word(character: str) -> bool:
-    r"""Whether a character is one of Python's \w."""
+    r"""Return whether a character is one of Python's \w."""
     return character == "_" or class_bits(character) & (LETTER | NUMBER) != 0

@@ -26,7 +26,7 @@ Find = Callable[
 
 
 def load(file: Input, labels: list[str]) -> Find:
-    """A pipeline that finds entities with these labels. Raises RecipeError."""
+    """Return a pipeline that finds entities with these labels. Raises RecipeError."""
     try:
         import spacy
     except ImportError as error:
@@ -68,7 +68,7 @@ def load(file: Input, labels: list[str]) -> Find:
 
 
 def _pieces(text: str) -> list[tuple[int, int]]:
-    """A text in pieces, cut at line breaks or spaces where there are any."""
+    """Return a text in pieces, cut at line breaks or spaces where there are any."""
     pieces, start = [], 0
     while len(text) - start > PIECE:
         limit = start + PIECE

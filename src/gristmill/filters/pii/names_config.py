@@ -40,7 +40,7 @@ LAYERS = ("depth", "window_size", "maxout_pieces")
 
 
 def rewrite(text: str) -> str:
-    """The config.cfg of the parts that find entities, for a pipeline's own.
+    """Return the config.cfg of the parts that find entities, for a pipeline's own.
 
     Raises ValueError where it names anything else, or is none.
     """
@@ -84,7 +84,7 @@ def _table(config: Any, name: str) -> dict[str, Any]:
 
 
 def _language(code: Any) -> str:
-    """The code of a language that spaCy has: another would be imported as a module."""
+    """Return the code of a language that spaCy has: another would be imported as a module."""
     if (
         not isinstance(code, str)
         or not re.fullmatch(r"[a-z]{2,3}", code)
@@ -95,7 +95,7 @@ def _language(code: Any) -> str:
 
 
 def _part(name: str, table: Any) -> dict[str, Any] | None:
-    """A part of the pipeline as it is loaded; None for one that finds no entities."""
+    """Return a part of the pipeline as it is loaded; None for one that finds no entities."""
     if not isinstance(table, dict) or table.get("factory") not in FACTORIES:
         return None
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
@@ -108,7 +108,7 @@ def _part(name: str, table: Any) -> dict[str, Any] | None:
 
 
 def _checked(value: Any, where: str, depth: int) -> Any:
-    """A value of a tree of layers. Raises ValueError."""
+    """Return a value of a tree of layers. Raises ValueError."""
     if depth > DEEPEST:
         raise ValueError(f"[{where}]: nested too deep")
     if isinstance(value, dict):

@@ -89,8 +89,8 @@ _ALONE = re.compile(
 def judge(
     regions: Sequence[str], *, possible: bool = False, called: bool = False
 ) -> Callable[[str], bool]:
-    """A function that says whether a string is a phone number; `possible`: without a `+`, too, the
-    number of digits alone counts; `called`: a word before says that it is one.
+    """Return a function that says whether a string is a phone number; `possible`: without a `+`,
+    too, the number of digits alone counts; `called`: a word before says that it is one.
 
     Raises ValueError for a region that is none.
     """
@@ -106,7 +106,7 @@ def judge(
             )
 
     def matches(text: str, region: str, leniency: int) -> bool:
-        """Whether libphonenumber's matcher takes all of a string for one number."""
+        """Return whether libphonenumber's matcher takes all of a string for one number."""
         matcher = phonenumbers.PhoneNumberMatcher(text, region, leniency, max_tries=1)
         return any(match.raw_string == text for match in matcher)
 
@@ -190,13 +190,13 @@ def find(
 
 
 def _plain(text: str) -> str:
-    """A candidate with the separators of ASCII."""
+    """Return a candidate with the separators of ASCII."""
     return text if text.isascii() else text.translate(_PLAIN)
 
 
 def _longest(text: str, size: int, valid: Callable[[str], bool]) -> tuple[int, int]:
-    """How long the number is at the start of a candidate of this size, 0: there is none; and how
-    long one is that is none since it goes on.
+    """Return how long the number is at the start of a candidate of this size, 0: there is none; and
+    how long one is that is none since it goes on.
     """
     ends, joined, digits = [], [], 0
     slashed = "/" in text
@@ -225,7 +225,7 @@ def _longest(text: str, size: int, valid: Callable[[str], bool]) -> tuple[int, i
 
 
 def _is_path(text: str, end: int) -> bool:
-    """Whether digits with a `/` between go on behind `end`."""
+    """Return whether digits with a `/` between go on behind `end`."""
     if text[end : end + 1] != "/" or not "0" <= text[end + 1 : end + 2] <= "9":
         return False
     slashes = text.count("/", 0, end)

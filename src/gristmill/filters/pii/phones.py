@@ -122,7 +122,7 @@ def _stop(gap: str, digit: int) -> int:
 
 
 def _has_code(number: str) -> bool:
-    """Whether a country's code stands alone, and groups with spaces or two more follow."""
+    """Return whether a country's code stands alone, and groups with spaces or two more follow."""
     groups = re.findall("[0-9]+", number)
     return len(groups[0]) <= 3 and (
         len(groups) > 2 or (len(groups) == 2 and re.search(" [0-9]", number) is not None)
@@ -146,7 +146,7 @@ def _operand(left: str, first: int) -> int:
 
 
 def is_called(left: str) -> bool:
-    """Whether a word before says that a phone's number follows."""
+    """Return whether a word before says that a phone's number follows."""
     back = left[::-1]
     colon, place = False, 0
     for count in range(WORDS):

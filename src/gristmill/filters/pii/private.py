@@ -176,7 +176,9 @@ class Private(Step, frozen=True, kw_only=True):
         return keep_all(len(next(iter(measures.values()))))
 
     def _finder(self, inputs: Inputs) -> tuple[Finder, str]:
-        """What finds spans in a text, and a pattern for RE2: what has no match has no span."""
+        """Return what finds spans in a text, and a pattern for RE2: what has no match has no
+        span.
+        """
         from gristmill.filters.pii import as_datatrove, spans
 
         kinds = frozenset(self.kinds)
@@ -271,7 +273,7 @@ def _check_word(name: str, word: str, others: str = "") -> None:
 
 
 def _domains(inputs: Inputs) -> frozenset[bytes]:
-    """The top-level domains."""
+    """Return the top-level domains."""
     names = Suffixes(
         Path(inputs[SUFFIXES].path).read_bytes().decode("utf-8", "replace")
     ).top_level()
@@ -298,7 +300,7 @@ def _replace(texts: pa.Array, rows: pa.Array, changed: list[str]) -> pa.Array:
 
 
 def _without_names(texts: pa.Array, find: people.Find, word: str) -> tuple[pa.Array, np.ndarray]:
-    """Texts with `word` for each name, and how many names each had, (n,)."""
+    """Return texts with `word` for each name, and how many names each had, (n,)."""
     rows, counts = [], np.zeros(len(texts), np.int64)
     for row, text in enumerate(texts.to_pylist()):
         parts, at = [], 0

@@ -106,7 +106,7 @@ class C4(Step, frozen=True, kw_only=True):
         return TextMeasure(measure)
 
     def cut(self, texts: BatchTexts) -> Any:
-        """The texts as the line rules leave them (kernels.filters.c4_lines.KeptLines)."""
+        """Return the texts as the line rules leave them (kernels.filters.c4_lines.KeptLines)."""
         from gristmill.kernels.filters import c4_lines
 
         switches = (

@@ -114,7 +114,7 @@ class Lab(Step, frozen=True, kw_only=True):
 
     @classmethod
     def variant(cls, table: Mapping[str, Any]) -> type[Step]:
-        """The lab's rules, or datatrove's."""
+        """Return the lab's rules, or datatrove's."""
         return cls if table.get("rules", "lab") == "lab" else Quality
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:

@@ -67,7 +67,7 @@ class Regex(Step, frozen=True, kw_only=True):
             raise ValueError("after_dedup = true: only a replacement can wait")
 
     def inputs(self) -> dict[str, str]:
-        """The version of RE2's package."""
+        """Return the version of RE2's package."""
         return {"regex.re2": "version:google-re2"}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
@@ -97,7 +97,9 @@ class Regex(Step, frozen=True, kw_only=True):
 
 
 def compiled(pattern: str, *, ignore_case: bool) -> Any:
-    """A pattern of RE2. Raises RecipeError where it is none, is too large or matches no text."""
+    """Return a pattern of RE2. Raises RecipeError where it is none, is too large or matches no
+    text.
+    """
     try:
         import re2
     except ImportError as error:
@@ -125,7 +127,7 @@ def compiled(pattern: str, *, ignore_case: bool) -> Any:
 
 
 def template(replacement: str, groups: int) -> list[str | int]:
-    r"""A replacement as literal strings and numbers of groups. `\\` is a backslash. Raises
+    r"""Return a replacement as literal strings and numbers of groups. `\\` is a backslash. Raises
     RecipeError where a group is none of the pattern's.
     """
     parts: list[str | int] = []
@@ -148,7 +150,7 @@ def template(replacement: str, groups: int) -> list[str | int]:
 
 
 def _apply(pattern: Any, pieces: list[str | int] | None, text: str, most: int) -> tuple[int, str]:
-    """How many matches a text has, at most `most` + 1, and the text with those replaced."""
+    """Return how many matches a text has, at most `most` + 1, and the text with those replaced."""
     out: list[str] = []
     count = end = 0
     for match in pattern.finditer(text):

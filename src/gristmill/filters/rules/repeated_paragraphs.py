@@ -110,8 +110,8 @@ class RepeatedParagraphs(Step, frozen=True, kw_only=True):
 def _distinct(
     owners: np.ndarray, hashes: np.ndarray, characters: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(owner, hash, times, characters) of the different paragraphs of each owner, sorted by owner,
-    then by hash.
+    """Return (owner, hash, times, characters) of the different paragraphs of each owner, sorted by
+    owner, then by hash.
     """
     order = np.lexsort((hashes, owners))
     owners, hashes, characters = owners[order], hashes[order], characters[order]
@@ -132,17 +132,17 @@ class RepeatedRule(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The verdict's reason, without the step's name."""
+        """Return the verdict's reason, without the step's name."""
         return "repeated"
 
     def key(self) -> dict[str, object]:
-        """All that the answer depends on, but for tables."""
+        """Return all that the answer depends on, but for tables."""
         return self._asdict()
 
     def ask(
         self, shards: Sequence[Kept], inputs: Inputs, relations: Callable[[], Relations], work: Path
     ) -> RuleResult:
-        """Which documents to drop."""
+        """Return which documents to drop."""
         work = Path(mkdtemp(dir=work))
         with pq.ParquetWriter(work / "paragraphs.parquet", PARAGRAPHS) as writer:
             for shard in shards:

@@ -75,7 +75,7 @@ class HashSample(Step, frozen=True, kw_only=True):
         return Measured({**measured({"place": np.array(places, np.float64)}), "missing": missing})
 
     def place(self, key: str) -> float:
-        """Where a text, a URL or a host stands, at 0 or more and below 1."""
+        """Return where a text, a URL or a host stands, at 0 or more and below 1."""
         keyed = hashlib.blake2b(
             key.encode("utf-8", "surrogatepass"), digest_size=8, key=self.seed.to_bytes(8, "big")
         )
@@ -90,7 +90,7 @@ class HashSample(Step, frozen=True, kw_only=True):
 
 
 def host_of(url: str) -> str | None:
-    """The host of a URL, in small letters; None: it has none."""
+    """Return the host of a URL, in small letters; None: it has none."""
     try:
         return urlsplit(url).hostname or None
     except ValueError:  # half of an address in brackets, and similar

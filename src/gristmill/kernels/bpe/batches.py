@@ -60,7 +60,7 @@ class PieceBatch(NamedTuple):
 
 @helper
 def addresses_of(batch):
-    """The addresses of a batch's arrays."""
+    """Return the addresses of a batch's arrays."""
     return (
         address_of(batch.keys),
         address_of(batch.ends),

@@ -45,19 +45,21 @@ class Cuts(NamedTuple):
 
 @helper
 def addresses_of_cuts(cuts):
-    """The addresses of the arrays."""
+    """Return the addresses of the arrays."""
     return address_of(cuts.starts), address_of(cuts.keys), address_of(cuts.places)
 
 
 @helper
 def _bit_of(joint):
-    """The number of a joint's bit."""
+    """Return the number of a joint's bit."""
     return (joint * GOLDEN) >> np.uint64(64 - BITS)
 
 
 @helper
 def _character(data, at, stop):
-    """A character's bytes as a number, and how many they are; none is at `stop` or behind."""
+    """Return a character's bytes as a number, and how many they are; none is at `stop` or
+    behind.
+    """
     width = min(np.int64(width_of(data[at])), stop - at)
     value = np.uint64(data[at])
     for j in range(1, width):
@@ -67,7 +69,7 @@ def _character(data, at, stop):
 
 @helper
 def _between_bytes(left, right):
-    """The joint of two bytes."""
+    """Return the joint of two bytes."""
     return OF_BYTES | (np.uint64(left) << np.uint64(8)) | np.uint64(right)
 
 
@@ -85,7 +87,7 @@ def _add(joints, joint):
 
 @helper
 def _is_whole(data, start, stop):
-    """Whether bytes are whole characters."""
+    """Return whether bytes are whole characters."""
     at = start
     while at < stop:
         if data[at] & 0xC0 == 0x80:

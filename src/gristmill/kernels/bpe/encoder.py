@@ -332,7 +332,7 @@ class Encoder:
 
 
 def _powers(sizes: np.ndarray) -> Limits:
-    """The next powers of two."""
+    """Return the next powers of two."""
     return Limits(*(1 << (size - 1).bit_length() for size in sizes.tolist()))
 
 
@@ -347,8 +347,8 @@ def _sizes(learned: Learned) -> Limits:
 
 
 def _tables(sizes: Limits, limits: Limits) -> Learned:
-    """Empty tables. The first one, which nearly every piece asks, is half full at most while it may
-    grow.
+    """Return empty tables. The first one, which nearly every piece asks, is half full at most while
+    it may grow.
     """
     most = sizes.short // 2 if sizes.short < limits.short else sizes.short * 11 // 16
     return Learned.of(*sizes, most)

@@ -93,7 +93,7 @@ def _index_joints(merges):
 
 
 def _empty(tokens: list[bytes], pairs: int, merged: np.ndarray) -> tuple[Merges, np.ndarray]:
-    """What knows tokens and no pair, with room for `pairs`; the tokens' lengths."""
+    """Return what knows tokens and no pair, with room for `pairs`; the tokens' lengths."""
     numbers = {token: number for number, token in enumerate(tokens) if len(token) == 1}
     lengths = np.array([len(token) for token in tokens], np.int64)
     token_offsets = np.zeros(len(tokens) + 1, np.int64)

@@ -57,7 +57,7 @@ class Scratch(NamedTuple):
 
 @helper
 def room_of(scratch):
-    """The addresses that merging writes to."""
+    """Return the addresses that merging writes to."""
     return (
         address_of(scratch.parts),
         address_of(scratch.ranks),
@@ -142,7 +142,7 @@ def _merge_few(length, rules, room):
 
 @helper
 def _placed(rank, at):
-    """A rank with a place of up to 10 bits; NOTHING for UNRANKED."""
+    """Return a rank with a place of up to 10 bits; NOTHING for UNRANKED."""
     placed = np.uint32((rank << np.uint32(4)) | np.uint32(at))
     return placed if rank < UNRANKED else NOTHING
 

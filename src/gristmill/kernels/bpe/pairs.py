@@ -42,7 +42,7 @@ class Merges(NamedTuple):
 
 @helper
 def rules_of(merges):
-    """The addresses that merging reads, the number of lines of pairs, and the step."""
+    """Return the addresses that merging reads, the number of lines of pairs, and the step."""
     return (
         address_of(merges.byte_tokens),
         address_of(merges.byte_pairs),
@@ -57,14 +57,14 @@ def rules_of(merges):
 
 @helper
 def pair_of(left, right):
-    """Two tokens as one word, as `pairs` has them."""
+    """Return two tokens as one word, as `pairs` has them."""
     return (np.uint64(left) << np.uint64(20)) | np.uint64(right)
 
 
 @helper
 def place_of_pair(pair, size):
-    """The first place of a pair's line in a table of `size` places, and its mark: any but that of
-    NO_ENTRY.
+    """Return the first place of a pair's line in a table of `size` places, and its mark: any but
+    that of NO_ENTRY.
     """
     hashed = pair * GOLDEN
     lines = np.uint64(size) >> np.uint64(4)
@@ -75,21 +75,21 @@ def place_of_pair(pair, size):
 
 @helper
 def next_line(place, size):
-    """The first place of the line after that of a place."""
+    """Return the first place of the line after that of a place."""
     return np.int64(0) if place + LINE_OF_PAIRS == size else place + LINE_OF_PAIRS
 
 
 @helper
 def likely_rank(left, right, rules):
-    """The rank at which two neighbours merge, as `rank_in_line` finds it."""
+    """Return the rank at which two neighbours merge, as `rank_in_line` finds it."""
     place, mark = place_of_pair(pair_of(left, right), rules[5])
     return rank_in_line(place, mark, rules)
 
 
 @helper
 def rank_in_line(place, mark, rules):
-    """The rank at which the pair of a place and a mark merges, times 64, or that of a lower one
-    whose pair has the same mark; UNRANKED where no entry of their line has it.
+    """Return the rank at which the pair of a place and a mark merges, times 64, or that of a lower
+    one whose pair has the same mark; UNRANKED where no entry of their line has it.
 
     Nearly every search ends in the first line, and no branch asks whether it has the pair. Lines
     are in the order of ranks, and what found its line full has a higher rank than all in there: so
@@ -107,7 +107,7 @@ def rank_in_line(place, mark, rules):
 
 @helper
 def rank_of_pair(left, right, rules):
-    """The rank at which two neighbours merge, times 64; UNRANKED where they do not."""
+    """Return the rank at which two neighbours merge, times 64; UNRANKED where they do not."""
     table, pairs, size = rules[2], rules[3], rules[5]
     pair = pair_of(left, right)
     place, mark = place_of_pair(pair, size)
@@ -123,11 +123,13 @@ def rank_of_pair(left, right, rules):
 
 @helper
 def is_pair(rank, left, right, rules):
-    """Whether two neighbours are the pair of a rank that `likely_rank` gave."""
+    """Return whether two neighbours are the pair of a rank that `likely_rank` gave."""
     return rules[3][rank] == pair_of(left, right)
 
 
 @helper
 def merged_token(rank, rules):
-    """The token that a merge gives. Mostly tokens follow their ranks, and no table is read."""
+    """Return the token that a merge gives. Mostly tokens follow their ranks, and no table is
+    read.
+    """
     return np.int32(rules[4][rank]) if rules[6] == NO_STEP else np.int32(rank + rules[6])

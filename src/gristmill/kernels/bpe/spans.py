@@ -64,7 +64,7 @@ def _masks() -> np.ndarray:
 
 @helper
 def addresses_of_spans(spans):
-    """The addresses of a group's arrays."""
+    """Return the addresses of a group's arrays."""
     return (
         address_of(spans.starts),
         address_of(spans.keys),
@@ -111,7 +111,7 @@ def collect(marks, word, last, starts):
 
 @helper
 def _key_of(data, start, length, readable, masks_of_length):
-    """The first two words of a short piece's entry."""
+    """Return the first two words of a short piece's entry."""
     if start <= readable - 16:
         head = load_u64(data, start) & masks_of_length[2 * length]
         tail = load_u64(data, start + 8) & masks_of_length[2 * length + 1]
@@ -176,7 +176,7 @@ def find_parts(piece, joints, spans, tables):
 
 @helper
 def find_short(keys, j, place, tables):
-    """The two words of tokens of a short piece; 0 where it has no entry."""
+    """Return the two words of tokens of a short piece; 0 where it has no entry."""
     short, mask = tables[0], tables[7][0]
     while True:
         equal = equal_entries(short, place, keys, 2 * j)
@@ -190,7 +190,9 @@ def find_short(keys, j, place, tables):
 
 @helper
 def find_wide(data, start, length, readable, head, place, tables):
-    """The two words of tokens of a piece of more than SHORT bytes; 0 where it has no entry."""
+    """Return the two words of tokens of a piece of more than SHORT bytes; 0 where it has no
+    entry.
+    """
     middle, long, spelling, masks = tables[1], tables[2], tables[4], tables[7]
     if length <= MIDDLE:
         while middle[place + 5] != 0:
@@ -209,7 +211,9 @@ def find_wide(data, start, length, readable, head, place, tables):
 
 @helper
 def search_start(offsets, text, starts, first, count):
-    """The piece from first + 1 on at which a text starts; `count` if that is in a later group."""
+    """Return the piece from first + 1 on at which a text starts; `count` if that is in a later
+    group.
+    """
     boundary = offsets[text]
     if boundary >= starts[count]:
         return count

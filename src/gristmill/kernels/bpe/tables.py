@@ -52,7 +52,7 @@ class Learned(NamedTuple):
     def of(
         cls, short: int, middle: int, long: int, arena: int, spelling: int, most: int
     ) -> "Learned":
-        """Empty tables with room for these numbers of entries, tokens and bytes; `most`:
+        """Return empty tables with room for these numbers of entries, tokens and bytes; `most`:
         MOST_SHORT.
         """
         used = np.zeros(8, np.int64)
@@ -69,13 +69,13 @@ class Learned(NamedTuple):
 
 @helper
 def hash_short(head, tail):
-    """The hash of a piece of up to SHORT bytes, given as its entry's first two words."""
+    """Return the hash of a piece of up to SHORT bytes, given as its entry's first two words."""
     return fold_multiply(head ^ SEED_0, tail ^ SEED_1)
 
 
 @helper
 def hash_middle(data, start, length):
-    """The hash of a piece of SHORT + 1 to MIDDLE bytes; it reads no other bytes."""
+    """Return the hash of a piece of SHORT + 1 to MIDDLE bytes; it reads no other bytes."""
     last = start + length - 16
     third = min(start + 16, last)
     first = fold_multiply(load_u64(data, start) ^ SEED_0, load_u64(data, start + 8) ^ SEED_1)
@@ -91,7 +91,7 @@ def hash_middle(data, start, length):
 
 @helper
 def hash_long(data, start, length):
-    """The hash of a piece of more than MIDDLE bytes; it reads no other bytes."""
+    """Return the hash of a piece of more than MIDDLE bytes; it reads no other bytes."""
     value = np.uint64(length)
     for at in range(start, start + length - 16, 16):
         value = fold_multiply(load_u64(data, at) ^ SEED_0 ^ value, load_u64(data, at + 8) ^ SEED_1)
@@ -102,7 +102,7 @@ def hash_long(data, start, length):
 
 @helper
 def is_middle(data, start, length, readable, line, middle):
-    """Whether a line has exactly these bytes; `readable` is where data stops."""
+    """Return whether a line has exactly these bytes; `readable` is where data stops."""
     if start + 64 <= readable:
         # Behind the bytes come the length and the tokens, which differ from the text or not.
         differing = differing_bytes(data, start, middle, line)
@@ -121,7 +121,7 @@ def is_middle(data, start, length, readable, line, middle):
 
 @helper
 def load_up_to_8_before(data, at, length, readable):
-    """The first 8 bytes of data[at:at + length] as a uint64, missing ones 0; length >= 1."""
+    """Return the first 8 bytes of data[at:at + length] as a uint64, missing ones 0; length >= 1."""
     if at + 8 <= readable:
         value = load_u64(data, at)
         if length < 8:
@@ -135,7 +135,7 @@ def load_up_to_8_before(data, at, length, readable):
 
 @helper
 def is_long(data, start, length, begin, spelling):
-    """Whether the bytes of a long piece are those at a place of `spelling`."""
+    """Return whether the bytes of a long piece are those at a place of `spelling`."""
     for at in range(0, length - 8, 8):
         if load_u64(data, start + at) != load_u64(spelling, begin + at):
             return False
@@ -145,7 +145,7 @@ def is_long(data, start, length, begin, spelling):
 
 @helper
 def pack_tokens(parts, count, tables):
-    """The two words of an entry; more tokens than INLINE go to the arena, whose room is the
+    """Return the two words of an entry; more tokens than INLINE go to the arena, whose room is the
     caller's.
     """
     if count > INLINE:
@@ -168,8 +168,8 @@ def pack_tokens(parts, count, tables):
 
 @helper
 def tables_of(learned):
-    """The tables' addresses, how many entries, tokens and bytes each may have, and the masks of
-    places. Of the places of entries at most two thirds are used, so that searches stay short.
+    """Return the tables' addresses, how many entries, tokens and bytes each may have, and the masks
+    of places. Of the places of entries at most two thirds are used, so that searches stay short.
     """
     sizes = (
         np.int64(learned.used[MOST_SHORT]),
@@ -196,7 +196,9 @@ def tables_of(learned):
 
 @helper
 def _has_room(table, count, tables):
-    """Whether a table has room for an entry, and the arena for its tokens; else `used` says so."""
+    """Return whether a table has room for an entry, and the arena for its tokens; else `used` says
+    so.
+    """
     used, sizes = tables[5], tables[6]
     if used[table] >= sizes[table]:
         used[FULL] |= 1 << table
@@ -209,7 +211,7 @@ def _has_room(table, count, tables):
 
 @helper
 def line_of(hashed, mask):
-    """The first word of a hash's line or entry; `mask` is the table's."""
+    """Return the first word of a hash's line or entry; `mask` is the table's."""
     return np.int64((hashed >> np.uint64(16)) & mask)
 
 

@@ -151,8 +151,8 @@ def _lower(pairs, heap, sizes):
 
 @helper
 def _best(pairs, heap, sizes):
-    """The number of the pair with the highest count, which stays on top of the heap; -1: no pair is
-    left.
+    """Return the number of the pair with the highest count, which stays on top of the heap; -1: no
+    pair is left.
     """
     while True:
         if sizes[HEAP] == 0 and _lower(pairs, heap, sizes) == 0:
@@ -170,7 +170,7 @@ def _best(pairs, heap, sizes):
 
 @helper
 def _find(pairs, first_pairs, left, right, token):
-    """The number of the pair of two tokens, -1; tokens below `token` exist."""
+    """Return the number of the pair of two tokens, -1; tokens below `token` exist."""
     if left < FIRST_TOKENS and right < FIRST_TOKENS:
         return left << 8 | right
     newer = max(left, right) - FIRST_TOKENS
@@ -326,7 +326,7 @@ def choose_merges(
     least: int = 1,
     on_merges: Callable[[int], None] = lambda _: None,
 ) -> np.ndarray:
-    """The merges that training chooses, in order: (m,) int64, left << 32 | right.
+    """Return the merges that training chooses, in order: (m,) int64, left << 32 | right.
 
     Piece i is blob[offsets[i]:offsets[i + 1]] (uint8, int64) and stands counts[i] times (int64).
     The token of byte b is byte_tokens[b] (int32), 0 to 255; merge number i makes token 256 + i.
@@ -378,7 +378,7 @@ def choose_merges(
 
 
 def _longer(array: np.ndarray, least: int) -> np.ndarray:
-    """An array with more room, at least `least` rows more."""
+    """Return an array with more room, at least `least` rows more."""
     new = np.empty((len(array) + max(len(array) // 2, least), *array.shape[1:]), array.dtype)
     new[: len(array)] = array
     return new

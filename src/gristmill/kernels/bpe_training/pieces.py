@@ -44,7 +44,7 @@ class PieceChunk(NamedTuple):
 
 @helper
 def _place(head, tail, mask):
-    """The row where the search for a key begins."""
+    """Return the row where the search for a key begins."""
     mixed = (head ^ (tail >> np.uint64(3))) * GOLDEN + tail
     mixed = (mixed ^ (mixed >> np.uint64(32))) * GOLDEN
     return np.int64(mixed >> np.uint64(32)) & mask
@@ -52,7 +52,7 @@ def _place(head, tail, mask):
 
 @helper
 def _find(rows, spelling, data, start, length, head, tail, place):
-    """The row of a piece, or the free one where it goes."""
+    """Return the row of a piece, or the free one where it goes."""
     mask = len(rows) - 1
     while rows[place, TAIL] != 0:
         if rows[place, HEAD] == head and rows[place, TAIL] == tail:
@@ -236,12 +236,12 @@ class PieceCounter:
         )
 
     def __len__(self) -> int:
-        """How many different pieces were met."""
+        """Return how many different pieces were met."""
         return int(self._table.used[ROWS])
 
     @property
     def bytes(self) -> int:
-        """The bytes of the different pieces."""
+        """Return the bytes of the different pieces."""
         return int(self._table.used[BYTES_OF_PIECES])
 
     def count(self, marks: np.ndarray, data: np.ndarray) -> None:
@@ -269,7 +269,7 @@ class PieceCounter:
         _add_table(other._table, self._table)
 
     def pieces(self) -> CountedPieces:
-        """The pieces, the most frequent first; those of equal counts in no stated order."""
+        """Return the pieces, the most frequent first; those of equal counts in no stated order."""
         rows = self._table.rows
         order = np.flatnonzero(rows[:, TAIL])
         counts = rows[order, COUNT].astype(np.int64)
@@ -288,7 +288,7 @@ def _free_table(rows: int, spelling: int) -> PieceTable:
 
 
 def _with_room(table: PieceTable, rows: int, spelling: int) -> PieceTable:
-    """A table of the same counts with this room."""
+    """Return a table of the same counts with this room."""
     if rows == len(table.rows) and spelling == len(table.spelling):
         return table
     larger = _free_table(rows, spelling)

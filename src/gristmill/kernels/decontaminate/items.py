@@ -295,8 +295,8 @@ def build(
 def _numbered(
     offsets: np.ndarray, data: np.ndarray, width: int, mask: int
 ) -> tuple[int, int, _Numbered]:
-    """How many different n-grams p parts have, how many parts are shorter than one, and these
-    n-grams.
+    """Return how many different n-grams p parts have, how many parts are shorter than one, and
+    these n-grams.
     """
     spaces = np.concatenate([[0], np.cumsum(data == SPACE)])
     words = np.where(np.diff(offsets) > 0, np.diff(spaces[offsets]) + 1, 0)  # (p,)
@@ -324,7 +324,7 @@ def _numbered(
 def _lists(
     part_offsets: np.ndarray, part_ngrams: np.ndarray, count: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`Index.lists`, `list_offsets` and `list_parts` of `count` n-grams."""
+    """Return `Index.lists`, `list_offsets` and `list_parts` of `count` n-grams."""
     sums = np.cumsum(np.bincount(part_ngrams, minlength=count))
     ngram_offsets = np.concatenate([[0], sums]).astype(np.int64)
     parts = np.empty(len(part_ngrams), np.int32)

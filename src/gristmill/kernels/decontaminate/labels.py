@@ -46,14 +46,16 @@ WIDE_STOP, WIDE_CLOSE, WIDE_COLON, WIDE_COMMA, WIDE_OPEN = 0xFF0E, 0xFF09, 0xFF1
 
 @helper
 def _blank_ascii(byte):
-    """Whether an ASCII byte may stand beside a label: what Python calls a space, `*` and `_`."""
+    """Return whether an ASCII byte may stand beside a label: what Python calls a space, `*` and
+    `_`.
+    """
     return byte == SPACE or 9 <= byte <= 13 or 28 <= byte <= 31 or byte == 0x2A or byte == 0x5F
 
 
 @helper
 def _behind(data, begin, at, classes):
-    """Whether a label may start at an index: by the character before it, in a text that starts at
-    `begin`.
+    """Return whether a label may start at an index: by the character before it, in a text that
+    starts at `begin`.
     """
     if at == begin:
         return True
@@ -68,8 +70,8 @@ def _behind(data, begin, at, classes):
 
 @helper
 def _before(data, at, stop, classes):
-    """Whether a label may end before an index: by the character there, in a text that ends at
-    `stop`.
+    """Return whether a label may end before an index: by the character there, in a text that ends
+    at `stop`.
     """
     if at == stop:
         return True
@@ -80,7 +82,7 @@ def _before(data, at, stop, classes):
 
 @helper
 def _point_before(data, begin, at):
-    """The code point before an index; 0: the text starts there."""
+    """Return the code point before an index; 0: the text starts there."""
     if at == begin:
         return np.int64(0)
     last = at - 1
@@ -91,8 +93,8 @@ def _point_before(data, begin, at):
 
 @helper
 def _is_label(data, begin, at, end, stop, classes):
-    """Whether data[at:end], letters or digits of a text data[begin:stop], is a label; something
-    stands at `end`.
+    """Return whether data[at:end], letters or digits of a text data[begin:stop], is a label;
+    something stands at `end`.
     """
     width = width_of(data[end])
     closer = code_point(data, end, width)

@@ -77,7 +77,7 @@ def hash_words(data, start, stop, tail, hashes, starts):
 
 @helper
 def _same(one, start, other, place, length):
-    """Whether one[start:start + length] equals other[place:place + length]."""
+    """Return whether one[start:start + length] equals other[place:place + length]."""
     j = np.int64(0)
     while length - j >= 8:
         if load_u64(one, start + j) != load_u64(other, place + j):
@@ -90,7 +90,9 @@ def _same(one, start, other, place, length):
 
 @helper
 def is_ngram(number, data, start, length, known, starts, lengths):
-    """Whether an n-gram, given as bytes of `data`, is the one of this number, if there is one."""
+    """Return whether an n-gram, given as bytes of `data`, is the one of this number, if there is
+    one.
+    """
     return (
         number < len(starts)
         and np.int64(lengths[number]) == length
@@ -100,8 +102,8 @@ def is_ngram(number, data, start, length, known, starts, lengths):
 
 @helper
 def find_ngram(key, data, start, length, table, known, starts, lengths):
-    """The number of an n-gram, given as bytes of `data`; `known` holds those that are in the table.
-    Negative: not there, -1 - its place.
+    """Return the number of an n-gram, given as bytes of `data`; `known` holds those that are in the
+    table. Negative: not there, -1 - its place.
     """
     mask = np.int64(len(table) - 1)
     place = np.int64(key & np.uint64(mask))
@@ -116,7 +118,7 @@ def find_ngram(key, data, start, length, table, known, starts, lengths):
 
 @helper
 def polynomial_of(hashes, first, words):
-    """The polynomial of a run of words, from nothing."""
+    """Return the polynomial of a run of words, from nothing."""
     polynomial = np.uint64(0)
     for j in range(words):
         polynomial = polynomial * GOLDEN + hashes[first + j]
@@ -125,22 +127,22 @@ def polynomial_of(hashes, first, words):
 
 @helper
 def key_of(polynomial, words):
-    """The hash of a run of words."""
+    """Return the hash of a run of words."""
     return mix(polynomial + np.uint64(words))
 
 
 @helper
 def hash_pair(hashes, first):
-    """A hash of two words that costs nearly nothing: every pair of a document is looked up among
-    the heads.
+    """Return a hash of two words that costs nearly nothing: every pair of a document is looked up
+    among the heads.
     """
     return hashes[first] * GOLDEN + hashes[first + 1]
 
 
 @helper
 def bits_of(bitmap, polynomial):
-    """Where in a bitmap a polynomial's four bits are: (word, bits). Words' hashes are even enough
-    as they are.
+    """Return where in a bitmap a polynomial's four bits are: (word, bits). Words' hashes are even
+    enough as they are.
     """
     word = ((polynomial >> np.uint64(32)) * np.uint64(len(bitmap))) >> np.uint64(32)
     bits = ONE << (polynomial & np.uint64(63))

@@ -82,7 +82,7 @@ class Phrases(NamedTuple):
 
 
 def _phrases() -> Phrases:
-    """The phrases, and the code of each.
+    """Return the phrases, and the code of each.
 
     str.lower() makes a k of the Kelvin sign (U+212A) too; of no other letter one of these.
     """
@@ -113,7 +113,7 @@ _PHRASES = _phrases()
 
 @helper
 def _citation(data, at, stop, phrases, signs):
-    r"""Where the citation that starts at a `[` stops; `at` itself: it is none.
+    r"""Return where the citation that starts at a `[` stops; `at` itself: it is none.
     `\[\d*]|\[edit]|\[citation needed]`.
     """
     place = at + 1
@@ -138,8 +138,8 @@ def _citation(data, at, stop, phrases, signs):
 
 @helper
 def _scan(data, begin, end, tail):
-    """What a line may hold: HAS_BRACKET, HAS_CURLY, and MAYBE_PHRASE, without which it holds none
-    of the phrases.
+    """Return what a line may hold: HAS_BRACKET, HAS_CURLY, and MAYBE_PHRASE, without which it holds
+    none of the phrases.
 
     Each phrase has three letters one after another that are rare elsewhere, or the Kelvin sign in
     their place. Blocks of 64 bytes overlap by two.
@@ -184,7 +184,7 @@ def _scan(data, begin, end, tail):
 
 @helper
 def _ends_line(out, begin, stop):
-    """Whether a line's last character ends a sentence, and is no ellipsis's."""
+    """Return whether a line's last character ends a sentence, and is no ellipsis's."""
     last = out[stop - 1] if stop > begin else np.uint8(0)
     if last == 0x2E and stop - begin >= 3 and out[stop - 2] == 0x2E and out[stop - 3] == 0x2E:
         return False

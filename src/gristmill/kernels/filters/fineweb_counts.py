@@ -30,7 +30,7 @@ class FinewebCounts(NamedTuple):
 
 @helper
 def _is_stop(data, begin, stop, ascii_only, signs):
-    """Whether a piece's last character ends a sentence."""
+    """Return whether a piece's last character ends a sentence."""
     if stop == begin:
         return False
     at = stop - 1

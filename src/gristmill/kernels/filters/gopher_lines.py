@@ -64,8 +64,8 @@ def _count_lines(data, bounds, asterisk, bullets, ellipses):
 def count_lines(
     data: np.ndarray, bounds: WordBounds, *, asterisk: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Lines that start with a bullet (`•`, `-`, and `*` if `asterisk`), and that end in `...` or
-    `…`; (n,) int64 each.
+    """Return lines that start with a bullet (`•`, `-`, and `*` if `asterisk`), and that end in
+    `...` or `…`; (n,) int64 each.
     """
     texts = len(bounds.word_offsets) - 1
     bullets, ellipses = np.empty(texts, np.int64), np.empty(texts, np.int64)

@@ -96,7 +96,7 @@ def _place_of(key: int, multiplier: int, size: int) -> int:
 
 @helper
 def _find_other(data, start, length, stop_words):
-    """The number of the long stop word that a word is; -1: none."""
+    """Return the number of the long stop word that a word is; -1: none."""
     others, other_data = stop_words.others, stop_words.data
     for number in range(len(others) - 1):
         if others[number + 1] - others[number] == length:
@@ -234,8 +234,8 @@ def count(
 
 
 def count_signs(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How often `#` stands in n texts, and how often `...` or `…`; (n,) int64 each. offsets (n +
-    1,) int32 into data (bytes,) uint8.
+    """Return how often `#` stands in n texts, and how often `...` or `…`; (n,) int64 each. offsets
+    (n + 1,) int32 into data (bytes,) uint8.
     """
     hashes, ellipses = np.empty(len(offsets) - 1, np.int64), np.empty(len(offsets) - 1, np.int64)
     _count_signs(offsets, data, np.zeros(64, np.uint8), hashes, ellipses)

@@ -189,8 +189,8 @@ def _candidates(text, size, level, chosen, count, prints):
 
 @helper
 def _repeated(text, words, size, chosen, count, stamp, mask, seen):
-    """The code points of n-grams that repeat an earlier one: from the left, on behind each that
-    does.
+    """Return the code points of n-grams that repeat an earlier one: from the left, on behind each
+    that does.
     """
     joined, places, points = text
     stamps, hashes, firsts = seen
@@ -291,7 +291,7 @@ def count(
 
 
 def _repeated_characters(data: np.ndarray, bounds: WordBounds, most_bytes: int) -> np.ndarray:
-    """`RepetitionCounts.repeated` of texts of at most `most_bytes`."""
+    """Return `RepetitionCounts.repeated` of texts of at most `most_bytes`."""
     most_words = int(np.diff(bounds.word_offsets).max(initial=0))
     size = 64
     while size < max(2, SPARSITY) * (most_words + 1):

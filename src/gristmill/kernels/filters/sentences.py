@@ -22,8 +22,8 @@ from gristmill.kernels.unicode.tables import (
 
 @helper
 def _ends_sentence(data, start, stop, whole, signs):
-    """Whether a word ends a sentence: it is such a sign, or (not `whole`) its last character is
-    one, closing signs behind it aside.
+    """Return whether a word ends a sentence: it is such a sign, or (not `whole`) its last character
+    is one, closing signs behind it aside.
     """
     at = stop
     while at > start:
@@ -41,7 +41,7 @@ def _ends_sentence(data, start, stop, whole, signs):
 
 @helper
 def _is_punctuation(data, start, stop, signs):
-    """Whether all characters are of category P."""
+    """Return whether all characters are of category P."""
     at = start
     while at < stop:
         width = width_of(data[at])
@@ -73,8 +73,8 @@ def _count_sentences(data, bounds, whole, signs, sentences):
 
 
 def count_sentences(data: np.ndarray, bounds: WordBounds, *, whole_words: bool) -> np.ndarray:
-    """The sentences of n texts, (n,) int64: each line has one at least, and one more for each word
-    behind an end.
+    """Return the sentences of n texts, (n,) int64: each line has one at least, and one more for
+    each word behind an end.
 
     A word ends a sentence if its last character, closing signs aside, is one of SENTENCE
     (kernels.unicode.tables). `whole_words` is for words by a tokenizer that gives such signs as
@@ -122,9 +122,9 @@ def _find_sentences(offsets, data, bounds, signs, out):
 
 
 def find_sentences(offsets: np.ndarray, data: np.ndarray) -> Lines:
-    """The sentences of n texts in UTF-8, offsets (n + 1,) int32 into data (bytes,) uint8: each from
-    its first word to its last, the white space behind it being its end. A text without words has
-    one that is blank.
+    """Return the sentences of n texts in UTF-8, offsets (n + 1,) int32 into data (bytes,) uint8:
+    each from its first word to its last, the white space behind it being its end. A text without
+    words has one that is blank.
     """
     bounds = words.separate(offsets, data, words.find(offsets, data))
     size = len(bounds.starts) + len(offsets)

@@ -22,7 +22,7 @@ Form = Literal["bytes", "folded", "signs", "words"]
 def compared(
     offsets: np.ndarray, data: np.ndarray, form: Form, *, arabic_marks: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What n texts are compared as: offsets (n + 1,) int32 into data (bytes,) uint8.
+    """Return what n texts are compared as: offsets (n + 1,) int32 into data (bytes,) uint8.
 
     Without `arabic_marks` harakat, the signs of the Quran and tatweel do not count; bytes always
     do. Returns (offsets (n + 1,) int64, data (bytes,) uint8).
@@ -38,8 +38,8 @@ def compared(
 def locate_words(
     offsets: np.ndarray, data: np.ndarray, *, arabic_marks: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the words of n texts' form `words` stand in the texts: offsets (n + 1,) int32 into data
-    (bytes,) uint8.
+    """Return where the words of n texts' form `words` stand in the texts: offsets (n + 1,) int32
+    into data (bytes,) uint8.
 
     Returns (word offsets (n + 1,) int64, starts (words,) int32, stops (words,) int32), bytes of
     data.

@@ -53,7 +53,7 @@ with np.load(Path(__file__).with_name("folding.npz")) as _tables:
 
 @cache
 def folding(*, arabic_marks: bool) -> Folding:
-    """The tables; without Arabic marks these are removed, and tatweel with them."""
+    """Return the tables; without Arabic marks these are removed, and tatweel with them."""
     if arabic_marks:
         return FOLDING
     low = ARABIC_MARKS & 0xFF
@@ -66,7 +66,7 @@ def folding(*, arabic_marks: bool) -> Folding:
 def _with_page(
     blocks: np.ndarray, pages: np.ndarray, low: np.ndarray, value: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A table with another value at code points of SHARED_BLOCK."""
+    """Return a table with another value at code points of SHARED_BLOCK."""
     start = int(blocks[SHARED_BLOCK]) << 8
     page = pages[start : start + 256].copy()
     page[low] = value

@@ -73,7 +73,7 @@ def put(point, out, end):
 
 @helper
 def _composed(first, second, pair_keys, pair_values):
-    """What two code points compose to; 0: nothing."""
+    """Return what two code points compose to; 0: nothing."""
     if 0 <= first - LEADS < LEAD_COUNT and 0 <= second - VOWELS < VOWEL_COUNT:
         return SYLLABLES + ((first - LEADS) * VOWEL_COUNT + second - VOWELS) * TRAIL_COUNT
     syllable = first - SYLLABLES

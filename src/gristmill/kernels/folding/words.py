@@ -61,7 +61,9 @@ NOTHING, WORD, SIGNS = 0, 1, 2
 
 @helper
 def _control_mask(block):
-    """Which of 64 bytes are ASCII control characters that are no white space, but for U+007F."""
+    """Return which of 64 bytes are ASCII control characters that are no white space, but for
+    U+007F.
+    """
     low = mask_of_range(block, 0, 0x00, 0x1F)
     if low == 0:  # as in most blocks
         return low
@@ -70,15 +72,15 @@ def _control_mask(block):
 
 @helper
 def _solid_mask(block):
-    """Which of 64 bytes are ASCII letters and digits."""
+    """Return which of 64 bytes are ASCII letters and digits."""
     solid = mask_of_range(block, 0, 0x61, 25) | mask_of_range(block, 0, 0x41, 25)
     return solid | mask_of_range(block, 0, 0x30, 9)
 
 
 @helper
 def _sign_mask(block, solid):
-    """Which of 64 bytes are ASCII signs, or dashes that do not stand right behind a letter or digit
-    of the block.
+    """Return which of 64 bytes are ASCII signs, or dashes that do not stand right behind a letter
+    or digit of the block.
     """
     signs = mask_of_range(block, 0, 0x23, 3) | mask_of_range(block, 0, 0x2A, 1)
     signs |= mask_of_range(block, 0, 0x2F, 0) | mask_of_range(block, 0, 0x3C, 2)
@@ -105,7 +107,7 @@ def _copy_words(block, place, length, solid, out, end):
 
 @helper
 def _follows_bang(data, start, at):
-    """Whether a `!`, wide (U+FF01) and small (U+FE57) ones too, stands before an index."""
+    """Return whether a `!`, wide (U+FF01) and small (U+FE57) ones too, stands before an index."""
     if at == start:
         return False
     if data[at - 1] == BANG:
@@ -222,7 +224,7 @@ def _words(offsets, data, folding, lower_case, signs, room, folded, out, out_off
 def find_words(
     offsets: np.ndarray, data: np.ndarray, *, signs: bool, arabic_marks: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The words of n texts: offsets (n + 1,) int32 into data (bytes,) uint8.
+    """Return the words of n texts: offsets (n + 1,) int32 into data (bytes,) uint8.
 
     Returns (offsets (n + 1,) int64, data (bytes,) uint8).
     """

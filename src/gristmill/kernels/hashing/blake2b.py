@@ -88,8 +88,8 @@ def _hash(offsets, data, start, key, lanes, out):
 
 
 def hash_texts(offsets: np.ndarray, data: np.ndarray, *, size: int, key: bytes = b"") -> np.ndarray:
-    """BLAKE2b of n texts: offsets (n + 1,) int64 into data (bytes,) uint8; digests of `size` bytes,
-    at most 64, and of a key of at most 64 bytes: (n, size) uint8.
+    """Return BLAKE2b of n texts: offsets (n + 1,) int64 into data (bytes,) uint8; digests of `size`
+    bytes, at most 64, and of a key of at most 64 bytes: (n, size) uint8.
 
     The digest of an empty text is not computed, and means nothing.
     """

@@ -43,7 +43,8 @@ class ShingleRoom(NamedTuple):
 
 @helper
 def _find_words(data, start, stop, tail, stops):
-    """Where words stop: stops[j + 1] is the place behind word j, stops[0] the one before the text.
+    """Return where words stop: stops[j + 1] is the place behind word j, stops[0] the one before the
+    text.
 
     How many words there are. Eight places more say that there is nothing.
     """
@@ -71,8 +72,8 @@ def _hash_word(data, start, stop):
 
 @helper
 def _hash_words(data, start, stop, room, out):
-    """The hashes of a text's words: of eight side by side the first 8 bytes, then, of those that
-    are longer, the rest.
+    """Return the hashes of a text's words: of eight side by side the first 8 bytes, then, of those
+    that are longer, the rest.
     """
     stops, listed = room.stops, room.listed
     words = _find_words(data, start, stop, room.tail, stops)
@@ -228,7 +229,7 @@ def _room_of(longest: int, hashes: int, width: int) -> ShingleRoom:
 
 
 def permutations(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The family's parameters: (multipliers, addends), each (count,) uint32, from splitmix64
+    """Return the family's parameters: (multipliers, addends), each (count,) uint32, from splitmix64
     (Steele 2014).
     """
     state = seed * 0x9E3779B97F4A7C15 + 0x6A09E667F3BCC909
@@ -262,7 +263,7 @@ def sign(
 
 
 def band_keys(signatures: np.ndarray, scopes: np.ndarray, *, bands: int, rows: int) -> np.ndarray:
-    """The keys of n signatures (n, bands * rows) uint32, one a band, as (n, bands) int64.
+    """Return the keys of n signatures (n, bands * rows) uint32, one a band, as (n, bands) int64.
 
     Equal keys mean equal rows of one band in one scope (scopes: (n,) uint64), but for one chance in
     2^64.
@@ -275,8 +276,8 @@ def band_keys(signatures: np.ndarray, scopes: np.ndarray, *, bands: int, rows: i
 def distinct_shingles(
     offsets: np.ndarray, data: np.ndarray, *, width: int, characters: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct shingle hashes of n normalised texts: (offsets (n + 1,) int64, hashes (m,)
-    uint64).
+    """Return the distinct shingle hashes of n normalised texts: (offsets (n + 1,) int64, hashes
+    (m,) uint64).
     """
     longest = int(np.diff(offsets).max(initial=0))
     size = 64

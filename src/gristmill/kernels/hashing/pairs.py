@@ -114,7 +114,7 @@ def agreement(
 def jaccard(
     offsets: np.ndarray, shingles: np.ndarray, left: np.ndarray, right: np.ndarray
 ) -> np.ndarray:
-    """The Jaccard similarity of pairs of sets: (pairs,) float64.
+    """Return the Jaccard similarity of pairs of sets: (pairs,) float64.
 
     Set i is shingles[offsets[i]:offsets[i + 1]], distinct
     (kernels.hashing.minhash.distinct_shingles). Group the pairs by `left`.

@@ -17,7 +17,7 @@ OTHER_MULTIPLIER = np.uint64(0xC2B2AE3D27D4EB4F)  # xxHash64's second prime
 
 @helper
 def mix(value):
-    """The finaliser of MurmurHash3: a permutation of the 64-bit integers."""
+    """Return the finaliser of MurmurHash3: a permutation of the 64-bit integers."""
     value ^= value >> np.uint64(33)
     value *= np.uint64(0xFF51AFD7ED558CCD)
     value ^= value >> np.uint64(33)
@@ -28,7 +28,7 @@ def mix(value):
 
 @helper
 def hash_bytes(data, start, stop):
-    """A hash of data[start:stop]: multiply and fold, 8 bytes at a time in two lanes.
+    """Return a hash of data[start:stop]: multiply and fold, 8 bytes at a time in two lanes.
 
     (The way of wyhash, without its seeds.)
     """
@@ -58,7 +58,7 @@ def fnv_1a(name: bytes) -> int:
 
 
 def splitmix64(seed: int, count: int) -> list[int]:
-    """The next `count` outputs of the generator splitmix64 (Steele 2014) from a state."""
+    """Return the next `count` outputs of the generator splitmix64 (Steele 2014) from a state."""
     state = seed % (1 << 64)
     outputs = []
     for _ in range(count):

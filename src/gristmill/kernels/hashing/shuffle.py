@@ -37,8 +37,8 @@ def _gather_32(tokens, starts, stops, order, out):
 
 
 def order_keys(documents: np.ndarray, key: int) -> np.ndarray:
-    """Where documents (n,) int64 come in the shuffled order: (n,) uint64, no two equal (the hash is
-    a permutation).
+    """Return where documents (n,) int64 come in the shuffled order: (n,) uint64, no two equal (the
+    hash is a permutation).
     """
     out = np.empty(len(documents), np.uint64)
     _order_keys(documents, np.uint64(key), out)
@@ -48,8 +48,8 @@ def order_keys(documents: np.ndarray, key: int) -> np.ndarray:
 def gather(
     tokens: np.ndarray, starts: np.ndarray, stops: np.ndarray, order: np.ndarray
 ) -> np.ndarray:
-    """The runs tokens[starts[i]:stops[i]] for i in order, one after another; tokens are uint16 or
-    uint32.
+    """Return the runs tokens[starts[i]:stops[i]] for i in order, one after another; tokens are
+    uint16 or uint32.
     """
     out = np.empty(int((stops[order] - starts[order]).sum()), tokens.dtype)
     (_gather_16 if tokens.dtype.itemsize == 2 else _gather_32)(tokens, starts, stops, order, out)

@@ -13,7 +13,7 @@ from gristmill.kernels.jit.groups import Int32s, Int64s, Uint64s
 
 @helper
 def _signature(element, elements, levels):
-    """A hash of an element's name and class, and of those that it lies in."""
+    """Return a hash of an element's name and class, and of those that it lies in."""
     value = np.uint64(levels)
     for _ in range(levels):
         value = mix(value ^ elements.kinds[element])
@@ -23,7 +23,7 @@ def _signature(element, elements, levels):
 
 @helper
 def _slot(key, keys, shift):
-    """Where a key is, or may be put, in an open-addressed table."""
+    """Return where a key is, or may be put, in an open-addressed table."""
     slot = np.int64((key * GOLDEN) >> shift)
     while keys[slot] != 0 and keys[slot] != key:
         slot = (slot + 1) & (len(keys) - 1)
@@ -69,8 +69,9 @@ def _find_alike(elements, blocks, count, counts, keys, totals, slots, bits):
 def find_alike(
     elements: Elements, blocks: Blocks, count: int, counts: Counts
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Slots (3 * count + 3,) int32: of each block those of its path, of its parent's path and of
-    its text; totals int64: of each slot the blocks, words, bytes in links, bytes, good blocks.
+    """Return slots (3 * count + 3,) int32: of each block those of its path, of its parent's path
+    and of its text; totals int64: of each slot the blocks, words, bytes in links, bytes, good
+    blocks.
     """
     bits = max((2 * 3 * count).bit_length(), 4)
     keys, totals = np.empty(1 << bits, np.uint64), np.empty(5 << bits, np.int64)

@@ -107,8 +107,8 @@ def _begin_text(blocks, element, text, counters):
 
 @helper
 def _run(data, at, stop, decode):
-    """How many of the next 64 bytes are words with one space between them, as they are written:
-    (bytes, spaces).
+    """Return how many of the next 64 bytes are words with one space between them, as they are
+    written: (bytes, spaces).
     """
     spaces = mask_of_range(data, at, 0x20, 0)
     ends = mask_of_range(data, at, 0, 0x1F) | mask_of_range(data, at, 0xC2, 0)
@@ -292,7 +292,7 @@ class Workspace(NamedTuple):
 
 
 def room(longest: int) -> Workspace:
-    """Arrays for a page of at most `longest` bytes."""
+    """Return arrays for a page of at most `longest` bytes."""
     most = longest // 3 + 2  # elements
     parts = longest // 4 + 3  # blocks: a tag and a byte of text each
     return Workspace(

@@ -25,7 +25,7 @@ def _pair(before, value):
 
 @helper
 def _slot(key, table, shift):
-    """Where a key is, or may be put, in an open-addressed table."""
+    """Return where a key is, or may be put, in an open-addressed table."""
     slot = np.int64((key * GOLDEN) >> shift)
     while table[slot] != 0 and table[slot] != key:
         slot = (slot + 1) & (len(table) - 1)
@@ -87,7 +87,9 @@ def _find_long(words, kept, maybe):
 def leave_copies(
     text: np.ndarray, blocks: Blocks, words: np.ndarray, kept: np.ndarray
 ) -> np.ndarray:
-    """The blocks that are kept, (blocks,) bool, without those that are copies; words: of each."""
+    """Return the blocks that are kept, (blocks,) bool, without those that are copies; words: of
+    each.
+    """
     maybe = np.zeros(len(kept), np.bool_)
     last, before = _find_long(words, kept, maybe)
     if last < 0:

@@ -76,7 +76,9 @@ PAGE = 8
 
 @helper
 def _ends_sentence(text, start, stop):
-    """Whether the last character is a sign that ends a sentence, a colon, a quote or a bracket."""
+    """Return whether the last character is a sign that ends a sentence, a colon, a quote or a
+    bracket.
+    """
     at = stop - 1
     while at >= start and text[at] <= 0x20:
         at -= 1
@@ -311,7 +313,7 @@ class CountRoom(NamedTuple):
 
 
 def room(longest: int) -> CountRoom:
-    """Arrays for a page of at most `longest` bytes."""
+    """Return arrays for a page of at most `longest` bytes."""
     elements, blocks = longest // 3 + 2, longest // 4 + 4
     kinds = [np.int32] * 7 + [np.uint64] + [np.uint8] * 2
     return CountRoom(

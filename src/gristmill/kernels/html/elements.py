@@ -127,7 +127,7 @@ def close_to(size, opened, elements, counters):
 
 @helper
 def scope_of(last):
-    """The place of the innermost open element that no paragraph reaches over."""
+    """Return the place of the innermost open element that no paragraph reaches over."""
     found = max(last[TD], last[TH], last[TABLE], last[CAPTION])
     return max(found, last[TEMPLATE], last[OBJECT], last[BUTTON])
 
@@ -188,7 +188,7 @@ def close_named(name, opened, elements, counters):
 
 @helper
 def _hides(data, start, stop):
-    """Whether a style says display:none or visibility:hidden."""
+    """Return whether a style says display:none or visibility:hidden."""
     for at in range(start, stop - 3):
         if (data[at] | 0x20) == 0x6E and (data[at + 1] | 0x20) == 0x6F:
             if (data[at + 2] | 0x20) == 0x6E and (data[at + 3] | 0x20) == 0x65:
@@ -243,7 +243,7 @@ def open_element(data, name, tables, first, stop, attributes, opened, elements, 
 
 @helper
 def has_href(attributes, first, stop):
-    """Whether one of the attributes first..stop is href."""
+    """Return whether one of the attributes first..stop is href."""
     for place in range(first, stop):
         if attributes.names[place] == HREF:
             return True

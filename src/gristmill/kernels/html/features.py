@@ -149,7 +149,7 @@ def _put_place(row, at, block, count, sums, page):
 
 @helper
 def _put_holders(row, at, element, branch, count, elements, sums, ranks):
-    """What the elements hold that a block lies in: HELD."""
+    """Return what the elements hold that a block lies in: HELD."""
     row[at] = ranks[elements.names[element]]
     row[at + 1] = _link_share(element, elements, sums)
     row[at + 2] = _share(_good(element, elements, sums), _words(element, elements, sums))
@@ -200,7 +200,7 @@ def _put_holder(row, at, element, elements, sums, ranks):
 
 @helper
 def _put_wide(row, at, element, count, elements, sums, ranks):
-    """What an element holds that is known of the page: WIDE_HELD."""
+    """Return what an element holds that is known of the page: WIDE_HELD."""
     words = _words(element, elements, sums)
     good = _good(element, elements, sums)
     size = elements.stop[element] - elements.first[element]
@@ -372,8 +372,8 @@ def _fill(elements, blocks, span, counts, sums, scores, page, ranks, sequence, r
 def features(
     elements: Elements, blocks: Blocks, count: int, work: CountRoom
 ) -> Iterator[np.ndarray]:
-    """The rows of a page's blocks, ROWS at a time: (rows, len(NAMES)) float32, used again for the
-    next ones.
+    """Yield the rows of a page's blocks, ROWS at a time: (rows, len(NAMES)) float32, used again for
+    the next ones.
     """
     if not count:
         return

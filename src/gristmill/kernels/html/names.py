@@ -50,7 +50,7 @@ class NameTable(NamedTuple):
 
 
 def key_of(name: str) -> int:
-    """The key of a name, in Python."""
+    """Return the key of a name, in Python."""
     data = name.lower().encode()
     first = int.from_bytes(data[:8].ljust(8), "little")
     last = int.from_bytes(data[-8:], "little") if len(data) > 8 else 0
@@ -58,7 +58,7 @@ def key_of(name: str) -> int:
 
 
 def name_table(numbers: dict[str, int]) -> NameTable:
-    """The table of these names, at most 1,000."""
+    """Return the table of these names, at most 1,000."""
     table = NameTable(np.zeros(SLOTS, np.uint64), np.zeros(SLOTS, np.uint8))
     for name, number in numbers.items():
         key = key_of(name)
@@ -76,7 +76,7 @@ ATTRIBUTE_TABLE = name_table(ATTRIBUTE)
 
 @helper
 def name_key(data, at, length):
-    """The key of the name data[at:at + length], as `key_of` gives it. length >= 1."""
+    """Return the key of the name data[at:at + length], as `key_of` gives it. length >= 1."""
     key = load_up_to_8(data, at, length) | LOWER  # missing bytes are spaces
     if length > 8:
         key ^= (load_u64(data, at + length - 8) | LOWER) * GOLDEN
@@ -85,7 +85,7 @@ def name_key(data, at, length):
 
 @helper
 def number_of(key, table):
-    """The number of a name, 0 where the table does not have it."""
+    """Return the number of a name, 0 where the table does not have it."""
     slot = np.int64((key * GOLDEN) >> SLOT)
     while table.keys[slot] != 0:
         if table.keys[slot] == key:

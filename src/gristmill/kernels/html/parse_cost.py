@@ -101,8 +101,8 @@ class _Stack(NamedTuple):
 
 @helper
 def _unsure(data, at, stop, size, formats, deepest, tags, steps, hashes, kinds):
-    """The bounds where the rest of a page may be read in more than one way: everything that looks
-    like a tag is one.
+    """Return the bounds where the rest of a page may be read in more than one way: everything that
+    looks like a tag is one.
     """
     parts = np.int64(0)
     while at < stop:
@@ -122,8 +122,8 @@ def _unsure(data, at, stop, size, formats, deepest, tags, steps, hashes, kinds):
 
 @helper
 def _size_before(kind, marks, size):
-    """The open elements, at least one, without those that a start tag ends: only the last one is
-    looked at, so that nothing else can end before it.
+    """Return the open elements, at least one, without those that a start tag ends: only the last
+    one is looked at, so that nothing else can end before it.
     """
     if kind & ENDS_PARAGRAPH and marks[size - 1] & PARAGRAPH:
         size -= 1
@@ -136,7 +136,7 @@ def _size_before(kind, marks, size):
 
 @helper
 def _mark_of(kind, inside):
-    """What the stack says of an element; `inside`: it is in SVG or MathML."""
+    """Return what the stack says of an element; `inside`: it is in SVG or MathML."""
     mark = kind & (FORMATTING | TABLE | TEMPLATE | PARAGRAPH | ITEM | TERM | CELL | ROW)
     if kind & FOREIGN:
         mark |= FOREIGN | ROOT

@@ -56,8 +56,8 @@ def _mark(elements, count, sums, what, marked):
 
 
 def _marked(elements: Elements, many: int, words: np.ndarray, what: int) -> np.ndarray:
-    """Which of `many` elements are in a part, (elements,) bool; words (blocks,): what counts of
-    each block.
+    """Return which of `many` elements are in a part, (elements,) bool; words (blocks,): what counts
+    of each block.
     """
     sums = np.zeros(len(words) + 1, np.int64)
     np.cumsum(words, out=sums[1:])
@@ -69,7 +69,9 @@ def _marked(elements: Elements, many: int, words: np.ndarray, what: int) -> np.n
 def leave_out(
     elements: Elements, many: int, blocks: Blocks, counts: Counts, kept: np.ndarray, what: int
 ) -> np.ndarray:
-    """What stays of the blocks that are kept, (blocks,) bool, without the parts `what` (bits)."""
+    """Return what stays of the blocks that are kept, (blocks,) bool, without the parts `what`
+    (bits).
+    """
     count = len(kept)
     marked = _marked(elements, many, counts.words[:count] * kept, what)
     stays: np.ndarray = kept & ~marked[blocks.elements[:count]]
@@ -79,8 +81,8 @@ def leave_out(
 def add_comments(
     elements: Elements, many: int, blocks: Blocks, counts: Counts, kept: np.ndarray
 ) -> np.ndarray:
-    """The blocks that are kept, (blocks,) bool, and those of comments: prose of at most a third of
-    links, and what of one sentence or more stands beside it.
+    """Return the blocks that are kept, (blocks,) bool, and those of comments: prose of at most a
+    third of links, and what of one sentence or more stands beside it.
     """
     count = len(kept)
     words = counts.words[:count]

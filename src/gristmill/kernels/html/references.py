@@ -70,7 +70,9 @@ def put_point(point, out, to):
 
 @helper
 def _number(data, at, stop, windows, out, to):
-    """A reference by number, from behind its &#: (where it stops, or 0 where it is none; to)."""
+    """Return a reference by number, from behind its &#: (where it stops, or 0 where it is none;
+    to).
+    """
     base = np.int64(10)
     if at < stop and data[at] | 0x20 == 0x78:
         base = np.int64(16)
@@ -102,7 +104,7 @@ def _number(data, at, stop, windows, out, to):
 
 @helper
 def _slot_of(key, references):
-    """The slot of a name by its key, -1 where there is none."""
+    """Return the slot of a name by its key, -1 where there is none."""
     slot = np.int64((key * GOLDEN) >> SLOT)
     while references.keys[slot] != 0:
         if references.keys[slot] == key:

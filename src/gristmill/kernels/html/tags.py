@@ -59,7 +59,7 @@ KIND_NAMES = {
 
 
 def _table() -> tuple[np.ndarray, np.ndarray]:
-    """The hashes of all names of a kind, ascending, and their kinds."""
+    """Return the hashes of all names of a kind, ascending, and their kinds."""
     kinds: dict[int, int] = {}
     for kind, names in KIND_NAMES.items():
         for name in names.split():
@@ -74,19 +74,19 @@ NAMES, KINDS = _table()
 
 @helper
 def is_letter(byte):
-    """Whether a byte is an ASCII letter."""
+    """Return whether a byte is an ASCII letter."""
     return np.uint8((byte | 0x20) - 0x61) < 26
 
 
 @helper
 def is_space(byte):
-    """Whether a byte is white space of HTML's."""
+    """Return whether a byte is white space of HTML's."""
     return byte == 0x20 or byte == 0x09 or byte == 0x0A or byte == 0x0C or byte == 0x0D
 
 
 @helper
 def find_byte(data, at, stop, byte):
-    """The next place of a byte, or the end."""
+    """Return the next place of a byte, or the end."""
     while at + 64 <= stop:
         found = mask_of_range(data, at, byte, 0)
         if found:
@@ -99,7 +99,7 @@ def find_byte(data, at, stop, byte):
 
 @helper
 def tag_name(data, at, stop):
-    """A tag's name, hashed in lower case: (hash, where it stops)."""
+    """Return a tag's name, hashed in lower case: (hash, where it stops)."""
     value = BASIS
     while at < stop:
         byte = data[at]
@@ -114,7 +114,7 @@ def tag_name(data, at, stop):
 
 @helper
 def kind_of(name, names, kinds):
-    """The kinds of a tag's name, by its hash."""
+    """Return the kinds of a tag's name, by its hash."""
     place = np.searchsorted(names, name)
     if place < len(names) and names[place] == name:
         return kinds[place]
@@ -123,8 +123,8 @@ def kind_of(name, names, kinds):
 
 @helper
 def skip_attributes(data, at, stop):
-    """A tag from behind its name: (where the next text starts, how many attributes, 1 where it ends
-    in />).
+    """Return a tag from behind its name: (where the next text starts, how many attributes, 1 where
+    it ends in />).
     """
     count = np.int64(0)
     slash = np.int64(0)
@@ -162,7 +162,7 @@ def skip_attributes(data, at, stop):
 
 @helper
 def _skip_comment(data, at, stop):
-    """Where it goes on behind a comment, from behind its <!--."""
+    """Return where it goes on behind a comment, from behind its <!--."""
     if at < stop and data[at] == 0x3E:
         return at + 1
     if at + 1 < stop and data[at] == 0x2D and data[at + 1] == 0x3E:
@@ -179,7 +179,7 @@ def _skip_comment(data, at, stop):
 
 @helper
 def skip_markup(data, at, stop, in_foreign):
-    """Where it goes on behind what starts with <! or <? or </ and is no tag."""
+    """Return where it goes on behind what starts with <! or <? or </ and is no tag."""
     if data[at + 1] == 0x21:
         if at + 3 < stop and data[at + 2] == 0x2D and data[at + 3] == 0x2D:
             return _skip_comment(data, at + 4, stop)
@@ -195,13 +195,13 @@ def skip_markup(data, at, stop, in_foreign):
 
 @helper
 def is_cdata(data, at, stop):
-    """Whether <![CDATA[ stands here."""
+    """Return whether <![CDATA[ stands here."""
     return at + 9 <= stop and load_u64(data, at) == CDATA and data[at + 8] == 0x5B
 
 
 @helper
 def skip_raw(data, at, stop, name, is_script):
-    """Where the end tag of raw text starts.
+    """Return where the end tag of raw text starts.
 
     In a script `<!--` opens a comment and `-->` ends it; in it a `<script` is one more script,
     which takes the next end tag.
@@ -250,7 +250,7 @@ def skip_raw(data, at, stop, name, is_script):
 
 @helper
 def has_text(data, at, stop):
-    """Whether something other than white space stands here."""
+    """Return whether something other than white space stands here."""
     while at < stop and is_space(data[at]):
         at += 1
     return at < stop

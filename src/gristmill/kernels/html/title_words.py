@@ -16,7 +16,7 @@ ONE, UPPER = np.uint64(1), np.uint64(58)  # a hash's upper 6 bits are its bit in
 
 @helper
 def point_of(text, at):
-    """The code point of three bytes."""
+    """Return the code point of three bytes."""
     return (
         ((np.int64(text[at]) & 0x0F) << 12)
         | ((np.int64(text[at + 1]) & 0x3F) << 6)
@@ -26,16 +26,16 @@ def point_of(text, at):
 
 @helper
 def is_unspaced(point):
-    """Whether a code point of three bytes is of a script without spaces: kana, Chinese, Thai, Lao,
-    Tibetan, Burmese.
+    """Return whether a code point of three bytes is of a script without spaces: kana, Chinese,
+    Thai, Lao, Tibetan, Burmese.
     """
     return 0x3040 <= point < 0xAC00 or 0xE00 <= point < 0x1000
 
 
 @helper
 def next_word(text, at, stop):
-    """The hash of the first word at or behind `at`, where to look for the next one, and whether it
-    is a pair of characters; the hash BASIS where there is none.
+    """Return the hash of the first word at or behind `at`, where to look for the next one, and
+    whether it is a pair of characters; the hash BASIS where there is none.
     """
     value = BASIS
     while at < stop:
@@ -77,7 +77,7 @@ def next_word(text, at, stop):
 
 @helper
 def title_words(text, start, stop, titles):
-    """The hashes of a title's words: how many."""
+    """Return the hashes of a title's words: how many."""
     count = np.int64(0)
     at = np.int64(start)
     while count < TITLE_WORDS:
@@ -91,7 +91,7 @@ def title_words(text, start, stop, titles):
 
 @helper
 def filter_of(titles, title_count):
-    """A bit for each of a title's hashes: most words of a text have none of them."""
+    """Return a bit for each of a title's hashes: most words of a text have none of them."""
     known = np.uint64(0)
     for place in range(title_count):
         known |= ONE << (titles[place] >> UPPER)
@@ -100,8 +100,8 @@ def filter_of(titles, title_count):
 
 @helper
 def titled_words(text, start, stop, titles, title_count, known):
-    """How many of a block's first words are in the title, a pair of characters as half a word;
-    known: a filter of its hashes.
+    """Return how many of a block's first words are in the title, a pair of characters as half a
+    word; known: a filter of its hashes.
     """
     halves = np.int64(0)
     at = np.int64(start)

@@ -90,7 +90,9 @@ assert len(ELEMENTS) < CUSTOM
 
 @helper
 def _value(data, at, stop):
-    """An attribute's value from behind its =: (its start, its stop, where the tag goes on)."""
+    """Return an attribute's value from behind its =: (its start, its stop, where the tag goes
+    on).
+    """
     while at < stop and is_space(data[at]):
         at += 1
     if at >= stop or data[at] == 0x3E:
@@ -107,8 +109,8 @@ def _value(data, at, stop):
 
 @helper
 def _read_attributes(data, at, stop, table, attributes, first):
-    """A tag from behind its name: (where the next token starts, or 0 where the page ends in the
-    tag; whether it ends in />; its attributes' stop).
+    """Return a tag from behind its name: (where the next token starts, or 0 where the page ends in
+    the tag; whether it ends in />; its attributes' stop).
     """
     filled = first
     seen = np.uint64(0)
@@ -148,7 +150,7 @@ def _read_attributes(data, at, stop, table, attributes, first):
 
 @helper
 def _next_markup(data, at, stop):
-    """Where the next token that is no text starts, or the end."""
+    """Return where the next token that is no text starts, or the end."""
     while at < stop:
         at = find_byte(data, at, stop, 0x3C)
         if at + 1 >= stop:
@@ -172,7 +174,7 @@ def _put(tokens, count, kind, name, start, stop, attribute):
 
 @helper
 def _element_at(data, at, stop, table):
-    """A tag's name: (its number, where it stops)."""
+    """Return a tag's name: (its number, where it stops)."""
     start = at
     hyphen = False
     while at < stop:
@@ -256,7 +258,7 @@ def _tokenize(data, inside, tables, tokens, attributes):
 
 
 def room(longest: int) -> tuple[PageTokens, Attributes]:
-    """Arrays for the tokens of a page of at most `longest` bytes."""
+    """Return arrays for the tokens of a page of at most `longest` bytes."""
     # A tag takes three bytes, and a text before it one; an attribute takes three.
     most = longest // 2 + 3
     return (

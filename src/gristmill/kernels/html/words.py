@@ -81,8 +81,8 @@ LONGEST = 16
 
 @helper
 def word_bits(data, start, stop, most, table):
-    """The bits of the words in data[start:stop], which are runs of ASCII letters, cut before a
-    capital behind a small letter; no more than `most` words are read.
+    """Return the bits of the words in data[start:stop], which are runs of ASCII letters, cut before
+    a capital behind a small letter; no more than `most` words are read.
     """
     bits = np.uint64(0)
     at = start

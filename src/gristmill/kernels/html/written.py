@@ -15,7 +15,7 @@ CELL_BITS = INSIDE["td"] | INSIDE["th"]
 
 @helper
 def _cell_of(element, elements):
-    """The cell that an element is, or lies in at most four steps down; -1: none."""
+    """Return the cell that an element is, or lies in at most four steps down; -1: none."""
     for _ in range(5):
         name = elements.names[element]
         if name == TD or name == TH:
@@ -49,7 +49,7 @@ def _write(text, elements, blocks, count, kept, out):
 def write(
     text: np.ndarray, elements: Elements, blocks: Blocks, kept: np.ndarray, size: int
 ) -> bytes:
-    """The kept blocks (count,) bool of a text of `size` bytes as UTF-8."""
+    """Return the kept blocks (count,) bool of a text of `size` bytes as UTF-8."""
     out = np.empty(size + int(np.count_nonzero(kept)) + 1, np.uint8)
     length = _write(text, elements, blocks, len(kept), kept, out)
     return out[:length].tobytes()

@@ -14,7 +14,7 @@ _BYTE, _WORD = ir.IntType(8), ir.IntType(64)
 
 @intrinsic
 def load_i64_at(typing_context, address, index):
-    """The int64 number `index` behind an address."""
+    """Return the int64 number `index` behind an address."""
 
     def generate(context, builder, signature, arguments):
         base = builder.inttoptr(arguments[0], _WORD.as_pointer())

@@ -34,7 +34,7 @@ def _every(value):
 
 
 def _rotated(builder, value, bits):
-    """Each lane rotated right."""
+    """Return each lane rotated right."""
     right = builder.lshr(value, _every(bits))
     return builder.or_(right, builder.shl(value, _every(64 - bits)))
 
@@ -79,8 +79,8 @@ def _run_rounds(builder, state, words):
 
 
 def _transposed(builder, rows):
-    """Eight rows of eight words as columns: pairs of rows exchange words, two, then four at a
-    time.
+    """Return eight rows of eight words as columns: pairs of rows exchange words, two, then four at
+    a time.
     """
     kind = ir.VectorType(_INDEX, LANES)
     for step in (1, 2, 4):
@@ -106,8 +106,8 @@ def _transposed(builder, rows):
 
 @intrinsic
 def compress(typing_context, state, addresses, hashed, last):
-    """One step of eight hashes: state (8, LANES) uint64, a column a hash, takes in the 128 bytes
-    behind each of the addresses (LANES,) int64.
+    """Return one step of eight hashes: state (8, LANES) uint64, a column a hash, takes in the 128
+    bytes behind each of the addresses (LANES,) int64.
 
     hashed (LANES,) uint64 are the bytes hashed with these; last (LANES,) uint64 is all ones where
     they are the last ones, else 0.

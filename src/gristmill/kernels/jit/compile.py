@@ -120,7 +120,7 @@ _taken: dict[str, bool] = {}  # in a build: whether this process compiles a modu
 
 
 def _folder(module: str) -> Path | None:
-    """The folder of a module's machine code; None: it is compiled in memory."""
+    """Return the folder of a module's machine code; None: it is compiled in memory."""
     if numba.config.BOUNDSCHECK == 1:
         return None
     if build.BUILDING in os.environ:
@@ -134,7 +134,8 @@ def _folder(module: str) -> Path | None:
 
 
 def _is_wanted(module: str) -> bool:
-    """Whether this process compiles or loads a module's kernels: in a build one does for all.
+    """Return whether this process compiles or loads a module's kernels: in a build one does for
+    all.
 
     What another process compiles is left alone; a kernel that calls it compiles it for itself.
     """

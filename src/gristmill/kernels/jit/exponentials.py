@@ -27,7 +27,7 @@ _LEAST_NORMAL, _LEAST = -87.0, -104.0  # below the first a float32 has fewer bit
 
 
 def _every(kind, value):
-    """A vector of one constant."""
+    """Return a vector of one constant."""
     return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
 
 
@@ -39,7 +39,7 @@ def _splat(builder, value):
 
 
 def _place(context, builder, signature, arguments, place, at):
-    """The address of sixteen numbers of an array."""
+    """Return the address of sixteen numbers of an array."""
     start = context.make_array(signature.args[place])(context, builder, arguments[place]).data
     return builder.bitcast(builder.gep(start, [at]), _FLOATS.as_pointer())
 
@@ -89,7 +89,7 @@ def exponentials_of_16(typing_context, values, at, most, out):
 
 @intrinsic
 def largest(typing_context, values, count):
-    """The largest of the first `count` float32, a multiple of 16 and not 0."""
+    """Return the largest of the first `count` float32, a multiple of 16 and not 0."""
 
     def generate(context, builder, signature, arguments):
         most = cgutils.alloca_once_value(builder, _every(_FLOATS, float("-inf")))

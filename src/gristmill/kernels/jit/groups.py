@@ -49,7 +49,8 @@ _SCALARS = {bool: types.boolean, int: types.int64, float: types.float64}
 
 
 def type_of(given: Any) -> Any:
-    """The numba type of a group's class, of one of the names above, or of int, bool or float.
+    """Return the numba type of a group's class, of one of the names above, or of int, bool or
+    float.
 
     A numba type is returned as it is.
     """
@@ -63,7 +64,7 @@ def type_of(given: Any) -> Any:
 
 
 def read_only(group: Group) -> Group:
-    """The group with its arrays as read-only views; nothing is copied."""
+    """Return the group with its arrays as read-only views; nothing is copied."""
     views = [_read_only(field) if isinstance(field, np.ndarray) else field for field in group]
     return type(group)(*views)
 

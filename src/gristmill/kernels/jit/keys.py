@@ -27,7 +27,9 @@ IMPORT = re.compile(
 
 @cache
 def sources() -> dict[str, str]:
-    """The text of every module, named from this room: `text.words`; `text` is the room's own."""
+    """Return the text of every module, named from this room: `text.words`; `text` is the room's
+    own.
+    """
     found = {}
     for path in ROOM.rglob("*.py"):
         parts = path.relative_to(ROOM).with_suffix("").parts
@@ -38,7 +40,7 @@ def sources() -> dict[str, str]:
 
 @cache
 def imports_of(module: str) -> frozenset[str]:
-    """The modules of this room that a module names in its imports, and their rooms."""
+    """Return the modules of this room that a module names in its imports, and their rooms."""
     named = set()
     for whole, names, plain in IMPORT.findall(sources()[module]):
         base = (whole or plain).removeprefix("gristmill.kernels").removeprefix(".")
@@ -49,17 +51,17 @@ def imports_of(module: str) -> frozenset[str]:
 
 
 def modules() -> list[str]:
-    """The modules that have kernels, named from this room: `text.words`."""
+    """Return the modules that have kernels, named from this room: `text.words`."""
     return sorted(name for name in sources() if kernel_count(name))
 
 
 def kernel_count(module: str) -> int:
-    """How many kernels a module has."""
+    """Return how many kernels a module has."""
     return sources()[module].count("\n@kernel(")
 
 
 def closure_of(module: str) -> set[str]:
-    """A module, and all modules of this room that importing it imports, but for KEEPERS."""
+    """Return a module, and all modules of this room that importing it imports, but for KEEPERS."""
     found, left = {module}, [module]
     while left:
         new = imports_of(left.pop()) - found - KEEPERS
@@ -79,7 +81,7 @@ def _digest_of(module: str) -> bytes:
 
 @cache
 def _data_files() -> dict[str, list[Path]]:
-    """The data files of each room."""
+    """Return the data files of each room."""
     found: dict[str, list[Path]] = {}
     for path in sorted(ROOM.glob("*/*.*")):
         if path.suffix not in (".py", ".pyc"):
@@ -89,13 +91,13 @@ def _data_files() -> dict[str, list[Path]]:
 
 @cache
 def versions() -> dict[str, str]:
-    """The versions of the libraries that compile, by name."""
+    """Return the versions of the libraries that compile, by name."""
     return {name: version(name) for name in ("llvmlite", "numba", "numpy")}
 
 
 @cache
 def _machine() -> str:
-    """What all modules depend on where they are compiled for this processor."""
+    """Return what all modules depend on where they are compiled for this processor."""
     import llvmlite.binding  # 0.1 s: packs need no name of the processor
 
     facts = (
@@ -109,15 +111,15 @@ def _machine() -> str:
 
 
 def _level(level: str) -> str:
-    """What all modules depend on in a pack: Python's binary interface in place of its version (the
-    suffix of extension modules: `.cpython-311-x86_64-linux-gnu.so`), and the level.
+    """Return what all modules depend on in a pack: Python's binary interface in place of its
+    version (the suffix of extension modules: `.cpython-311-x86_64-linux-gnu.so`), and the level.
     """
     return "\0".join((EXTENSION_SUFFIXES[0], *map("=".join, versions().items()), level))
 
 
 @cache
 def key(module: str, level: str = "") -> str:
-    """The key of a module; `level`: in a pack for this level of processors."""
+    """Return the key of a module; `level`: in a pack for this level of processors."""
     digest = hashlib.sha256((_level(level) if level else _machine()).encode())
     for name in sorted(closure_of(module)):
         digest.update(b"\0" + name.encode() + b"\0" + _digest_of(name))
@@ -125,5 +127,5 @@ def key(module: str, level: str = "") -> str:
 
 
 def folder_name(module: str, level: str = "") -> str:
-    """The name of the folder of a module's machine code."""
+    """Return the name of the folder of a module's machine code."""
     return f"{module}-{key(module, level)}"

@@ -17,7 +17,7 @@ _NUMBERS = ir.VectorType(_INDEX, 16)
 
 
 def _every(kind, value):
-    """A vector of one constant."""
+    """Return a vector of one constant."""
     return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
 
 
@@ -29,7 +29,7 @@ def _splat(builder, kind, value):
 
 
 def _array(context, builder, signature, arguments, place):
-    """The address of an array's first element."""
+    """Return the address of an array's first element."""
     return context.make_array(signature.args[place])(context, builder, arguments[place]).data
 
 
@@ -53,7 +53,7 @@ def _mixed(builder, value):
 
 
 def _joined(builder, values):
-    """A vector of eight numbers."""
+    """Return a vector of eight numbers."""
     vector = ir.Constant(_WORDS, ir.Undefined)
     for lane, value in enumerate(values):
         vector = builder.insert_element(vector, value, ir.Constant(_INDEX, lane))
@@ -156,8 +156,8 @@ def fnv_of_8_longer(typing_context, data, stops, listed, at, out):
 
 @intrinsic
 def shingle_of_8(typing_context, values, at, width, base):
-    """Eight hashes of `width` values each, in the place of the first of each: Horner's rule by
-    `base`, plus the width, mixed. Loads reach values[at + width + 7].
+    """Return eight hashes of `width` values each, in the place of the first of each: Horner's rule
+    by `base`, plus the width, mixed. Loads reach values[at + width + 7].
     """
 
     def generate(context, builder, signature, arguments):
@@ -178,8 +178,8 @@ def shingle_of_8(typing_context, values, at, width, base):
 
 @intrinsic
 def minima_of_16(typing_context, values, fours, multipliers, addends, at, out):
-    """The minima of a * x + b mod 2^32 over the upper halves x of the first 4 * `fours` of `values`
-    (uint64): out[at:at + 16] (uint32), for a and b at the same places of `multipliers` and
+    """Return the minima of a * x + b mod 2^32 over the upper halves x of the first 4 * `fours` of
+    `values` (uint64): out[at:at + 16] (uint32), for a and b at the same places of `multipliers` and
     `addends`.
     """
 
@@ -209,8 +209,8 @@ def minima_of_16(typing_context, values, fours, multipliers, addends, at, out):
 
 @intrinsic
 def fnv1a_of_16(typing_context, hashes, letters, at):
-    """One step of FNV-1a of sixteen hashes (uint32): each with the byte at its place from an index
-    of `letters` (uint8) on, sign-extended.
+    """Return one step of FNV-1a of sixteen hashes (uint32): each with the byte at its place from an
+    index of `letters` (uint8) on, sign-extended.
     """
 
     def generate(context, builder, signature, arguments):

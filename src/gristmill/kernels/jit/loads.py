@@ -20,7 +20,7 @@ _VECTOR = ir.VectorType(_BYTE, 64)
 
 
 def _place(context, builder, signature, arguments, kind):
-    """Where a byte lies, at an index of an array or behind an address."""
+    """Return where a byte lies, at an index of an array or behind an address."""
     start, of = arguments[0], signature.args[0]
     if isinstance(of, types.Array):
         start = context.make_array(of)(context, builder, start).data
@@ -35,7 +35,7 @@ def _splat(builder, value):
 
 @intrinsic
 def load_u64(typing_context, data, at):
-    """The 8 bytes of a uint8 array at an index as one little-endian uint64.
+    """Return the 8 bytes of a uint8 array at an index as one little-endian uint64.
 
     The caller sees to `at + 8 <= len(data)`.
     """
@@ -122,7 +122,7 @@ def store_lower_64(typing_context, data, at, block, place, gaps):
 
 @intrinsic
 def count_ones(typing_context, mask):
-    """The number of set bits of a uint64."""
+    """Return the number of set bits of a uint64."""
 
     def generate(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
@@ -132,7 +132,7 @@ def count_ones(typing_context, mask):
 
 @intrinsic
 def count_trailing_zeros(typing_context, mask):
-    """The position of the lowest set bit of a uint64; 64 where there is none."""
+    """Return the position of the lowest set bit of a uint64; 64 where there is none."""
 
     def generate(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -142,8 +142,8 @@ def count_trailing_zeros(typing_context, mask):
 
 @intrinsic
 def block_of(typing_context, data, at, tail):
-    """The address of the 64 bytes at an index; of `tail` where the array stops inside as many bytes
-    as it has: `copy_tail` is the caller's.
+    """Return the address of the 64 bytes at an index; of `tail` where the array stops inside as
+    many bytes as it has: `copy_tail` is the caller's.
 
     `tail` is (64,) uint8, or longer where more than the 64 bytes is loaded.
 
@@ -215,8 +215,8 @@ def write_ones(mask, base, out, count):
 
 @helper
 def load_up_to_8(data, at, length):
-    """The first 8 bytes of data[at:at + length] as a little-endian uint64; missing ones are 0.
-    length >= 1.
+    """Return the first 8 bytes of data[at:at + length] as a little-endian uint64; missing ones are
+    0. length >= 1.
     """
     if at + 8 <= len(data):
         value = load_u64(data, at)
@@ -231,14 +231,14 @@ def load_up_to_8(data, at, length):
 
 @helper
 def count_continuations(value):
-    """How many of 8 bytes are continuation bytes of UTF-8 (10xxxxxx)."""
+    """Return how many of 8 bytes are continuation bytes of UTF-8 (10xxxxxx)."""
     high = (value >> np.uint64(7)) & ~(value >> np.uint64(6)) & np.uint64(0x0101010101010101)
     return count_ones(high)
 
 
 @helper
 def count_characters(data, start, stop):
-    """The code points in data[start:stop], well-formed UTF-8."""
+    """Return the code points in data[start:stop], well-formed UTF-8."""
     count = stop - start
     for at in range(start, stop, 8):
         count -= count_continuations(load_up_to_8(data, at, stop - at))
@@ -247,7 +247,7 @@ def count_characters(data, start, stop):
 
 @helper
 def same_bytes(data, one, other, length):
-    """Whether data[one:one + length] equals data[other:other + length]."""
+    """Return whether data[one:one + length] equals data[other:other + length]."""
     j = np.int64(0)
     while length - j >= 8:
         if load_u64(data, one + j) != load_u64(data, other + j):

@@ -16,7 +16,9 @@ LINE = 64  # bytes of a line of the processor's cache
 
 
 def zeros(count: int, kind: Any) -> np.ndarray:
-    """An array (count,) of zeros whose first element starts a line of the processor's cache."""
+    """Return an array (count,) of zeros whose first element starts a line of the processor's
+    cache.
+    """
     size = count * np.dtype(kind).itemsize
     advice = getattr(mmap, "MADV_HUGEPAGE", None)
     if advice is None or size < LARGE:
@@ -33,8 +35,8 @@ def zeros(count: int, kind: Any) -> np.ndarray:
 
 
 def together(*sizes: tuple[int, Any]) -> list[np.ndarray]:
-    """Arrays of zeros, each as `zeros` gives it, side by side in memory: small tables that are read
-    together share large pages. sizes: (count, kind) of each.
+    """Return arrays of zeros, each as `zeros` gives it, side by side in memory: small tables that
+    are read together share large pages. sizes: (count, kind) of each.
     """
     bytes_of = [-(-count * np.dtype(kind).itemsize // LINE) * LINE for count, kind in sizes]
     # Linux gives large pages only to what fills them.

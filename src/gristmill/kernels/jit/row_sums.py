@@ -17,7 +17,7 @@ _LANES = ir.VectorType(_FLOAT, 16)
 
 
 def _array(context, builder, signature, arguments, place):
-    """The address of an array's first byte."""
+    """Return the address of an array's first byte."""
     data = context.make_array(signature.args[place])(context, builder, arguments[place]).data
     return builder.bitcast(data, _BYTE.as_pointer())
 
@@ -73,7 +73,7 @@ def _add(context, builder, signature, arguments, columns):
 
 
 def _adder(columns):
-    """An intrinsic over `columns` columns."""
+    """Return an intrinsic over `columns` columns."""
 
     @intrinsic
     def add(typing_context, matrix, pitch, listed, count, column, sums):

@@ -17,7 +17,7 @@ _MASKS = ir.VectorType(_WORD, WORDS)
 
 
 def _at(context, builder, signature, arguments, place, at, kind):
-    """The address of an element of an array, as one of `kind`."""
+    """Return the address of an element of an array, as one of `kind`."""
     array = context.make_array(signature.args[place])(context, builder, arguments[place])
     return builder.bitcast(builder.gep(array.data, [at]), kind.as_pointer())
 

@@ -19,20 +19,20 @@ _BIT, _BYTE, _INDEX, _WORD = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.In
 
 
 def _start(context, builder, kind, value):
-    """The address of an array's first element, or the address itself."""
+    """Return the address of an array's first element, or the address itself."""
     if isinstance(kind, types.Array):
         return context.make_array(kind)(context, builder, value).data
     return value
 
 
 def _at(context, builder, signature, arguments, place, kind):
-    """The address of element arguments[place + 1] of arguments[place], as one of `kind`."""
+    """Return the address of element arguments[place + 1] of arguments[place], as one of `kind`."""
     start = _start(context, builder, signature.args[place], arguments[place])
     return builder.bitcast(builder.gep(start, [arguments[place + 1]]), kind.as_pointer())
 
 
 def _every(kind, value):
-    """A vector of one constant."""
+    """Return a vector of one constant."""
     return ir.Constant(kind, [ir.Constant(kind.element, value)] * kind.count)
 
 
@@ -45,7 +45,7 @@ def _splat(builder, kind, value):
 
 @intrinsic
 def _address_of(typing_context, array):
-    """The address of an array's elements; the caller keeps the array."""
+    """Return the address of an array's elements; the caller keeps the array."""
 
     def generate(context, builder, signature, arguments):
         return _start(context, builder, signature.args[0], arguments[0])
@@ -57,14 +57,14 @@ if numba.config.BOUNDSCHECK == 1:
 
     @helper
     def address_of(array):
-        """The array itself, whose indices are checked."""
+        """Return the array itself, whose indices are checked."""
         return array
 
 else:
 
     @helper
     def address_of(array):
-        """The address of an array's elements; the caller keeps the array."""
+        """Return the address of an array's elements; the caller keeps the array."""
         return _address_of(array)
 
 
@@ -84,7 +84,7 @@ def prefetch(typing_context, data, at):
 
 @intrinsic
 def fold_multiply(typing_context, one, other):
-    """The upper 64 bits of a product of 128 bits, exclusive or the lower ones."""
+    """Return the upper 64 bits of a product of 128 bits, exclusive or the lower ones."""
 
     def generate(context, builder, signature, arguments):
         wide = ir.IntType(128)
@@ -97,7 +97,7 @@ def fold_multiply(typing_context, one, other):
 
 @intrinsic
 def highest_bit(typing_context, mask):
-    """The position of the highest set bit of a uint64; -1 where there is none."""
+    """Return the position of the highest set bit of a uint64; -1 where there is none."""
 
     def generate(context, builder, signature, arguments):
         zeros = builder.ctlz(arguments[0], ir.Constant(_BIT, 0))
@@ -207,7 +207,7 @@ def equal_entries(typing_context, table, at, keys, place):
 
 
 def _least(lanes):
-    """An intrinsic over `lanes` values, a multiple of 16."""
+    """Return an intrinsic over `lanes` values, a multiple of 16."""
 
     @intrinsic
     def least(typing_context, values, first, one, value, two, second, three, third):

@@ -101,7 +101,8 @@ def _link(width, queue, moves, ends, also, suffixes):
 
 
 def build(patterns: list[bytes], *, fold_ascii: bool = False) -> Automaton:
-    """The automaton of patterns; `fold_ascii` takes A to Z for a to z, in patterns and in texts.
+    """Return the automaton of patterns; `fold_ascii` takes A to Z for a to z, in patterns and in
+    texts.
 
     Raises ValueError for an empty pattern, which would be found everywhere, and for patterns too
     long in all.
@@ -133,7 +134,9 @@ def build(patterns: list[bytes], *, fold_ascii: bool = False) -> Automaton:
 
 
 def _classes(data: np.ndarray, fold_ascii: bool) -> tuple[np.ndarray, int]:
-    """A class for each byte that occurs in data, and one (0) for all that do not; their number."""
+    """Return a class for each byte that occurs in data, and one (0) for all that do not; their
+    number.
+    """
     folded = np.arange(256)
     if fold_ascii:
         folded[ord("A") : ord("Z") + 1] += 32
@@ -147,7 +150,7 @@ def _classes(data: np.ndarray, fold_ascii: bool) -> tuple[np.ndarray, int]:
 
 @helper
 def next_state(state, byte, automaton):
-    """One move of an automaton; states are uint64, whose look-ups need no check for negative
+    """Return one move of an automaton; states are uint64, whose look-ups need no check for negative
     ones.
     """
     place = state * np.uint64(automaton.width) + np.uint64(automaton.classes[byte])
@@ -180,7 +183,7 @@ def find_first(offsets: np.ndarray, data: np.ndarray, automaton: Automaton) -> n
 
 @helper
 def _word_at(data, at, classes):
-    r"""Whether the character that starts at `at` is one of Python's \w: str.isalnum, or an
+    r"""Return whether the character that starts at `at` is one of Python's \w: str.isalnum, or an
     underscore.
     """
     if data[at] == UNDERSCORE:
@@ -191,7 +194,7 @@ def _word_at(data, at, classes):
 
 @helper
 def _bounded(data, begin, stop, first, last, classes):
-    """Whether data[first:last] stands between non-word characters or the ends of the text
+    """Return whether data[first:last] stands between non-word characters or the ends of the text
     data[begin:stop].
     """
     if last < stop and _word_at(data, last, classes):
@@ -260,8 +263,8 @@ def _count(offsets, data, automaton, classes, bounded, out):
 def count(
     offsets: np.ndarray, data: np.ndarray, automaton: Automaton, *, bounded: bool
 ) -> np.ndarray:
-    """The places of each text where a pattern ends, (n,) int64; `bounded`: one that stands alone,
-    as in `find_bounded`.
+    """Return the places of each text where a pattern ends, (n,) int64; `bounded`: one that stands
+    alone, as in `find_bounded`.
 
     Texts are offsets (n + 1,) int32 into data (bytes,) uint8.
     """

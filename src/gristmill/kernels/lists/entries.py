@@ -57,7 +57,7 @@ class Gathered(NamedTuple):
 
 @helper
 def lower(byte):
-    """A byte, A to Z in lower case."""
+    """Return a byte, A to Z in lower case."""
     if 0x41 <= byte <= 0x5A:
         return np.uint8(byte | 0x20)
     return np.uint8(byte)
@@ -65,20 +65,20 @@ def lower(byte):
 
 @helper
 def in_word(byte):
-    """Whether a byte is an ASCII letter or digit."""
+    """Return whether a byte is an ASCII letter or digit."""
     lower = byte | 0x20
     return 0x61 <= lower <= 0x7A or 0x30 <= byte <= 0x39
 
 
 @helper
 def blank(byte):
-    """Whether an ASCII byte is what str.strip takes away."""
+    """Return whether an ASCII byte is what str.strip takes away."""
     return 9 <= byte <= 13 or 28 <= byte <= 32
 
 
 @helper
 def _well_formed(data, start, stop):
-    """Whether data[start:stop] is UTF-8 (RFC 3629; Unicode's table 3-7)."""
+    """Return whether data[start:stop] is UTF-8 (RFC 3629; Unicode's table 3-7)."""
     at = start
     while at < stop:
         lead = data[at]
@@ -191,7 +191,7 @@ def _gather(data, form, offsets, counted, classes):
 
 
 def gather(data: np.ndarray, form: int = AS_WRITTEN) -> Gathered:
-    """The entries of a list, one a line, from its bytes (fewer than 2**31, uint8), which are
+    """Return the entries of a list, one a line, from its bytes (fewer than 2**31, uint8), which are
     overwritten.
 
     Lines end as Python's universal newlines do. Lines that start with `#` are comments; white space
@@ -214,7 +214,7 @@ def hash_of(data, start, stop):
 
 @helper
 def _equal(data, start, length, fold, offsets, entries, entry):
-    """Whether data[start:start + length] is an entry; `fold`: in lower case."""
+    """Return whether data[start:start + length] is an entry; `fold`: in lower case."""
     first = np.int64(offsets[entry])
     if offsets[entry + 1] - first != length:
         return False
@@ -274,8 +274,8 @@ def _index(offsets, entries, slots, hashes):
 
 
 def index(offsets: np.ndarray, data: np.ndarray) -> Table:
-    """A table of n entries, none of them empty: offsets (n + 1,) int32 into data. Of equal ones the
-    first has the number.
+    """Return a table of n entries, none of them empty: offsets (n + 1,) int32 into data. Of equal
+    ones the first has the number.
     """
     count = len(offsets) - 1
     # At most two thirds of the slots are taken.

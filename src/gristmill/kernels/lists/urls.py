@@ -18,8 +18,8 @@ from gristmill.kernels.lists.entries import Table, blank, find, hash_of, in_word
 
 @helper
 def _authority(data, begin, stop):
-    """Where what stands behind a URL's scheme starts; a scheme is letters, digits, `+`, `-`, `.`
-    and a colon, or nothing.
+    """Return where what stands behind a URL's scheme starts; a scheme is letters, digits, `+`, `-`,
+    `.` and a colon, or nothing.
     """
     for at in range(begin, stop - 1):
         if data[at] == 0x2F and data[at + 1] == 0x2F:
@@ -37,8 +37,8 @@ def _authority(data, begin, stop):
 
 @helper
 def _host(data, begin, stop):
-    """Where the host of a URL starts and stops; (0, -1): it is not all ASCII, which is not for here
-    to cut.
+    """Return where the host of a URL starts and stops; (0, -1): it is not all ASCII, which is not
+    for here to cut.
     """
     at = _authority(data, begin, stop)
     first = at
@@ -151,7 +151,7 @@ def _find_words(offsets, data, table, seen, out):
 
 
 def find_words(offsets: np.ndarray, data: np.ndarray, table: Table) -> ListedWords:
-    """The runs of ASCII letters and digits of each text that are entries; case counts."""
+    """Return the runs of ASCII letters and digits of each text that are entries; case counts."""
     # A word takes two bytes, what parts it from the next counted, but for the last of a text.
     most = int(offsets[-1] - offsets[0]) // 2 + len(offsets)
     found = ListedWords(np.empty(len(offsets), np.int64), np.empty(most, np.int32))

@@ -52,7 +52,7 @@ def _permute(indices, count, keys, inverse, out):
 def permute(
     indices: np.ndarray, count: int, keys: np.ndarray, *, inverse: bool = False
 ) -> np.ndarray:
-    """Where a permutation of 0..count - 1 has each index, (k,) int64; `inverse`: from where.
+    """Return where a permutation of 0..count - 1 has each index, (k,) int64; `inverse`: from where.
 
     indices (k,) int64, each of 0..count - 1; keys (ROUNDS,) uint64; count below 2^62. Raises
     IndexError.

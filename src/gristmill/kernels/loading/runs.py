@@ -50,8 +50,8 @@ class DocumentsInRuns(NamedTuple):
 
 @helper
 def last_at_or_before(starts, value):
-    """The last of ascending `starts`, whose final entry is the end, that is at or before a value:
-    of a position its shard (one with tokens), of a bin its group.
+    """Return the last of ascending `starts`, whose final entry is the end, that is at or before a
+    value: of a position its shard (one with tokens), of a bin its group.
     """
     low, high = np.int64(0), np.int64(len(starts) - 1)
     while high - low > 1:
@@ -78,7 +78,9 @@ def _first_end_behind(table, count, local):
 
 @kernel(Shards, Runs, types.int64, types.int64, types.uint8[::1], returns=types.int64)
 def _gather(shards, runs, width, size, out):
-    """`size` is the bytes of a token, `width` the tokens of a row; returns a shard or DONE."""
+    """Return `size` is the bytes of a token, `width` the tokens of a row; returns a shard or
+    DONE.
+    """
     for i in range(len(runs.rows)):
         position, left = runs.positions[i], runs.lengths[i]
         place = (runs.rows[i] * width + runs.columns[i]) * size
@@ -98,7 +100,7 @@ def _gather(shards, runs, width, size, out):
 
 @helper
 def _same_at_seam(shards, shard):
-    """Whether the last document of the shard before goes on in this one; both are mapped."""
+    """Return whether the last document of the shard before goes on in this one; both are mapped."""
     if shard == 0 or shards.counts[shard - 1] == 0 or shards.counts[shard] == 0:
         return False
     before = load_i64_at(shards.documents[shard - 1], shards.counts[shard - 1] - 1)
@@ -107,7 +109,9 @@ def _same_at_seam(shards, shard):
 
 @helper
 def _tokens_before(shards, shard):
-    """Tokens of a shard's first document in the shards before; -1 - s: shard s is not mapped."""
+    """Return tokens of a shard's first document in the shards before; -1 - s: shard s is not
+    mapped.
+    """
     total = np.int64(0)
     while shard > 0:
         if shards.documents[shard - 1] == 0:
@@ -124,7 +128,7 @@ def _tokens_before(shards, shard):
 
 @kernel(Shards, Runs, DocumentsInRuns, types.int64[::1], returns=types.int64)
 def _find_spans(shards, runs, out, missing):
-    """Returns the number of spans, which may be more than fit; missing[0] is a shard that is not
+    """Return the number of spans, which may be more than fit; missing[0] is a shard that is not
     mapped, or missing[1] one whose table ends before its tokens; else they are DONE.
     """
     missing[0], missing[1] = DONE, DONE
@@ -205,7 +209,7 @@ def gather(shards: Shards, runs: Runs, out: np.ndarray) -> int:
 
 
 def find_spans(shards: Shards, runs: Runs, room: int = 0) -> tuple[int, int, DocumentsInRuns]:
-    """The documents of runs, in the order of the runs and of positions.
+    """Return the documents of runs, in the order of the runs and of positions.
 
     Returns (DONE, DONE, spans), or (shard, DONE, _) for a shard that is not mapped: map it, and
     call again; or (DONE, shard, _) for one whose table of documents ends before its tokens.

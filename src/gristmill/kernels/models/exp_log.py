@@ -37,8 +37,8 @@ def exp(x):
 
 @helper
 def log(x):
-    """The natural logarithm of a positive number: 2 artanh((m - 1) / (m + 1)) of its mantissa m in
-    [sqrt(1/2), sqrt(2)).
+    """Return the natural logarithm of a positive number: 2 artanh((m - 1) / (m + 1)) of its
+    mantissa m in [sqrt(1/2), sqrt(2)).
     """
     mantissa, k = math.frexp(np.float64(x))
     if mantissa < _SQRT_HALF:

@@ -167,7 +167,7 @@ def _sigmoid(dots, labels, sigmoids, shares):
 
 @helper
 def _likeliest(shares, labels, whole):
-    """(label, log score); a label's share is one of `shares` over `whole`."""
+    """Return (label, log score); a label's share is one of `shares` over `whole`."""
     best = np.float32(-np.inf)
     label = np.int64(-1)
     almost = np.float32(-1.0)
@@ -284,14 +284,14 @@ def predict(
 
 
 def _sigmoids() -> np.ndarray:
-    """The library's table, by its arithmetic: (513,) float32."""
+    """Return the library's table, by its arithmetic: (513,) float32."""
     places = (np.arange(513) * 16).astype(np.float32) / np.float32(512) - np.float32(8)
     powers = np.array([math.exp(-float(place)) for place in places]).astype(np.float32)
     return (1.0 / (1.0 + powers.astype(np.float64))).astype(np.float32)
 
 
 def lay_out_labels(output: np.ndarray) -> np.ndarray:
-    """An output matrix, (labels, dimension) float32, as FlatModel's."""
+    """Return an output matrix, (labels, dimension) float32, as FlatModel's."""
     labels, dimension = output.shape
     blocks = -(-labels // LANES)
     padded = np.zeros((blocks * LANES, dimension), np.float32)

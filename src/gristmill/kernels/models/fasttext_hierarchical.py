@@ -167,8 +167,8 @@ def predict(
     block: int = BLOCK,
     tables: list[np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest label of the first `characters` code points (None: of all) of n texts, newlines
-    read as spaces.
+    """Return the likeliest label of the first `characters` code points (None: of all) of n texts,
+    newlines read as spaces.
 
     offsets (n + 1,) int32 into data (bytes,) uint8. Returns (labels (n,) int32 or -1, scores (n,)
     float32). A text is gone through a block at a time, so that memory is bounded however long it
@@ -197,6 +197,6 @@ def predict(
 
 
 def _room_for_rows(room: int, model: HierarchicalModel) -> np.ndarray:
-    """An array for the rows of a block of `room` places."""
+    """Return an array for the rows of a block of `room` places."""
     sizes = max(model.longest - model.shortest + 1, 0)
     return np.empty((1 + sizes) * room + 2 * WIDE + SOON, np.int32)

@@ -63,7 +63,9 @@ class _LabelledText(NamedTuple):
 
 @helper
 def _list_words(size, model, scratch):
-    """The rows of the words that are known, and the hashes of all words: how many of each."""
+    """Return the rows of the words that are known, and the hashes of all words: how many of
+    each.
+    """
     text, listed, hashes = scratch.text, scratch.listed, scratch.hashes
     entries, entry_offsets, table = model.entries, model.entry_offsets, model.table
     end_of_line = model.end_of_line
@@ -154,7 +156,7 @@ def _probability(offsets, data, model, label, scratch, out):
 
 
 def probability(offsets: np.ndarray, data: np.ndarray, model: Bag, *, label: int) -> np.ndarray:
-    """The probability of one label for n texts, newlines read as spaces: (n,) float32.
+    """Return the probability of one label for n texts, newlines read as spaces: (n,) float32.
 
     offsets (n + 1,) int32 into data (bytes,) uint8.
     """

@@ -111,7 +111,7 @@ def _is_same(one, at, other, begin, length):
 
 @helper
 def find_entry(tail, begin, length, value, entries, entry_offsets, table):
-    """The dictionary's entry that a word is, given its hash; -1: none."""
+    """Return the dictionary's entry that a word is, given its hash; -1: none."""
     mask = np.int64(len(table) - 1)
     slot = np.int64(value) & mask
     first = load_u64(tail, begin)
@@ -153,7 +153,7 @@ def _list_word(text, begin, end, value, model, listed, count):
 
 @helper
 def hash_word(text, begin, end):
-    """A word's hash, by which the dictionary has it."""
+    """Return a word's hash, by which the dictionary has it."""
     value = BASIS
     for k in range(begin, end):
         value = hash_byte(value, text[k])
@@ -177,7 +177,7 @@ def _hash_missed(text, edges, number, keys, known, table):
 
 @helper
 def _find_missed(keys, number, known, edges, missed):
-    """The words of ASCII bytes that have a key and are not known: missed[:n]; n."""
+    """Return the words of ASCII bytes that have a key and are not known: missed[:n]; n."""
     width = known.shape[1]
     count = np.int64(0)
     for w in range(number):
@@ -345,7 +345,7 @@ def list_long_word(data, first, begin, end, model, listed):
 def limits(
     offsets: np.ndarray, characters: int | None, block: int, entry_offsets: np.ndarray
 ) -> tuple[int, int]:
-    """How many characters of a text are read, and how many bytes are laid out together."""
+    """Return how many characters of a text are read, and how many bytes are laid out together."""
     largest = int(np.diff(offsets).max(initial=0))
     characters = largest if characters is None else characters
     # What is longer than a block is no entry.
@@ -355,7 +355,7 @@ def limits(
 
 
 def text_block(room: int) -> TextBlock:
-    """Arrays for a block of `room` places."""
+    """Return arrays for a block of `room` places."""
     spelt = np.zeros(CHUNK * PITCH // 8, np.uint64)
     return TextBlock(
         np.empty(room, np.uint8),
@@ -373,7 +373,7 @@ def text_block(room: int) -> TextBlock:
 
 
 def no_words(pruned: bool) -> np.ndarray:
-    """A table of words that has none yet, of a model that has few n-grams' rows, or all."""
+    """Return a table of words that has none yet, of a model that has few n-grams' rows, or all."""
     width = NARROW if pruned else WIDE
     slots = 1 << (SLOT_BYTES // (8 * width)).bit_length() - 1
     return on_lines(slots, width, np.uint64)

@@ -40,7 +40,7 @@ class Weights(NamedTuple):
 
 @helper
 def _word_end(data, at, stop):
-    """(where the word at `at` ends, its hash)."""
+    """Return (where the word at `at` ends, its hash)."""
     value = BASIS
     while at < stop and data[at] != SPACE:
         value = (value ^ np.uint64(data[at])) * PRIME
@@ -50,7 +50,7 @@ def _word_end(data, at, stop):
 
 @helper
 def _share(count):
-    """The weight of one of a text's features, by how many there are."""
+    """Return the weight of one of a text's features, by how many there are."""
     size = np.float64(max(count, 1))
     return 1.0 / max(math.sqrt(size), size / ROOT)
 
@@ -79,8 +79,8 @@ def _features(offsets, data, bits, out_offsets, out):
 
 
 def features(offsets: np.ndarray, data: np.ndarray, *, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """The buckets of n normalised texts, offsets (n + 1,) int64 into data (bytes,) uint8: (offsets
-    (n + 1,) int64, buckets int32).
+    """Return the buckets of n normalised texts, offsets (n + 1,) int64 into data (bytes,) uint8:
+    (offsets (n + 1,) int64, buckets int32).
 
     The k words of a text give 2 * k - 1, in the order of the text: each word, and before the next
     one the pair that it ends.
@@ -176,8 +176,8 @@ def _score(offsets, data, bits, table, scale, bias, out):
 
 
 def score(offsets: np.ndarray, data: np.ndarray, weights: Weights) -> np.ndarray:
-    """How likely each of n normalised texts is good, (n,) float64 in [0, 1]: offsets (n + 1,) int64
-    into data (bytes,) uint8.
+    """Return how likely each of n normalised texts is good, (n,) float64 in [0, 1]: offsets (n +
+    1,) int64 into data (bytes,) uint8.
     """
     out = np.empty(len(offsets) - 1)
     bits = len(weights.table).bit_length() - 1

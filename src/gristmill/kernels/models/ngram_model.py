@@ -79,7 +79,7 @@ def _hash_words(offsets, data, hashes, starts, stops, out_offsets):
 def hash_words(
     offsets: np.ndarray, data: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The words of n normalised lines, offsets (n + 1,) int64 into data (bytes,) uint8.
+    """Return the words of n normalised lines, offsets (n + 1,) int64 into data (bytes,) uint8.
 
     Returns (offsets (n + 1,) int64, and of each word its hash uint64, where it starts and stops
     int64).
@@ -98,7 +98,7 @@ def hash_words(
 
 @helper
 def _id_of(value, table):
-    """A word's id by its hash."""
+    """Return a word's id by its hash."""
     mask = np.uint64(len(table) - 1)
     slot = (value >> np.uint64(32)) & mask
     high = value & HIGH_48
@@ -120,7 +120,7 @@ def _list_words(hashes, table):
 
 
 def list_words(hashes: np.ndarray) -> np.ndarray:
-    """The table of a vocabulary, given the hashes of its words (v,) uint64: the first has id
+    """Return the table of a vocabulary, given the hashes of its words (v,) uint64: the first has id
     FIRST.
     """
     table = np.zeros(1 << (2 * len(hashes)).bit_length(), np.uint64)
@@ -135,7 +135,7 @@ def _find_ids(hashes, table, out):
 
 
 def find_ids(hashes: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """The ids of words, (n,) uint16, by their hashes (n,) uint64."""
+    """Return the ids of words, (n,) uint16, by their hashes (n,) uint64."""
     out = np.empty(len(hashes), np.uint16)
     _find_ids(hashes, table, out)
     return out
@@ -149,7 +149,7 @@ def _cost(shares, out):
 
 
 def cost(shares: np.ndarray) -> np.ndarray:
-    """Probabilities (n,) float64, over 0 and up to 1, as steps (n,) uint16."""
+    """Return probabilities (n,) float64, over 0 and up to 1, as steps (n,) uint16."""
     out = np.empty(len(shares), np.uint16)
     _cost(shares, out)
     return out
@@ -157,7 +157,7 @@ def cost(shares: np.ndarray) -> np.ndarray:
 
 @helper
 def _slot_of(key, mask):
-    """Where a key's search starts, and its upper half as a slot has it."""
+    """Return where a key's search starts, and its upper half as a slot has it."""
     value = mix(key)
     return value & mask, value & np.uint64(0xFFFFFFFF00000000)
 
@@ -173,8 +173,8 @@ def _list_grams(keys, costs, backs, table):
 
 
 def list_grams(keys: np.ndarray, costs: np.ndarray, backs: np.ndarray) -> np.ndarray:
-    """The table of n-grams of two words and more: keys (n,) uint64, the last word lowest, costs and
-    backs (n,) uint16.
+    """Return the table of n-grams of two words and more: keys (n,) uint64, the last word lowest,
+    costs and backs (n,) uint16.
     """
     table = np.full(1 << max(4, (3 * len(keys) // 2).bit_length()), FREE)
     _list_grams(keys, costs, backs, table)
@@ -183,7 +183,7 @@ def list_grams(keys: np.ndarray, costs: np.ndarray, backs: np.ndarray) -> np.nda
 
 @helper
 def _find_gram(slot, high, table):
-    """The slot's value that a key has, or FREE.
+    """Return the slot's value that a key has, or FREE.
 
     Its upper half tells it, wrongly once in some thousand million times.
     """
@@ -197,7 +197,7 @@ def _find_gram(slot, high, table):
 
 @helper
 def _read_line(data, at, stop, words, ids):
-    """The ids of a line's words between BEGIN and END; how many there are."""
+    """Return the ids of a line's words between BEGIN and END; how many there are."""
     ids[0] = np.uint64(BEGIN)
     count = np.int64(1)
     while at < stop:
@@ -278,8 +278,8 @@ def _score(offsets, data, model, line, totals, tokens):
 def score(
     offsets: np.ndarray, data: np.ndarray, model: NgramModel
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What n normalised lines cost, in steps, and how many words that is, the end counted: (n,)
-    int64 each; of an empty line 0 and 0.
+    """Return what n normalised lines cost, in steps, and how many words that is, the end counted:
+    (n,) int64 each; of an empty line 0 and 0.
 
     offsets (n + 1,) int64 into data (bytes,) uint8.
     """
@@ -303,7 +303,7 @@ def _perplexity(totals, tokens, out):
 
 
 def perplexity(totals: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Steps over words as perplexity, (n,) float64; of no word NaN: totals and tokens (n,)
+    """Return steps over words as perplexity, (n,) float64; of no word NaN: totals and tokens (n,)
     int64.
     """
     out = np.empty(len(totals))

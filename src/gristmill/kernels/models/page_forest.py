@@ -154,7 +154,9 @@ def make_scorer(forest: Forest) -> Scorer:
 
 
 def score(rows: np.ndarray, scorer: Scorer) -> np.ndarray:
-    """The scores of n blocks, (n,) float64 of 0 to 1, from their rows (n, columns) float32."""
+    """Return the scores of n blocks, (n,) float64 of 0 to 1, from their rows (n, columns)
+    float32.
+    """
     scores = np.empty(len(rows), np.float64)
     for first in range(0, len(rows), LANES):
         _score(rows, first, min(LANES, len(rows) - first), *scorer, scores)
@@ -164,7 +166,7 @@ def score(rows: np.ndarray, scorer: Scorer) -> np.ndarray:
 def choose(
     blocks: Blocks, count: int, counts: Counts, scores: np.ndarray, beta: float
 ) -> np.ndarray:
-    """Which blocks are kept, (count,) bool: those whose scores are at or above the page's
+    """Return which blocks are kept, (count,) bool: those whose scores are at or above the page's
     threshold, which makes the expected F-beta of its words largest. A score below 0.02 keeps none.
     """
     kept = np.zeros(count, np.bool_)

@@ -63,19 +63,21 @@ class Mean:
         self.total += _add(rows, len(rows), WORDS, self.sums)
 
     def row(self) -> np.ndarray:
-        """The mean, (columns,) float32; zeros where no block has words."""
+        """Return the mean, (columns,) float32; zeros where no block has words."""
         return (self.sums / max(self.total, 1.0)).astype(np.float32)
 
 
 def mean_row(rows: np.ndarray) -> np.ndarray:
-    """The mean row of a page's blocks."""
+    """Return the mean row of a page's blocks."""
     mean = Mean()
     mean.add(rows)
     return mean.row()
 
 
 def shares(row: np.ndarray, forest: Forest, kinds: int) -> np.ndarray:
-    """How likely each of `kinds` types is for a page with this mean row: (kinds,) float64."""
+    """Return how likely each of `kinds` types is for a page with this mean row: (kinds,)
+    float64.
+    """
     votes = np.empty(kinds, np.float64)
     _vote(row, forest, votes)
     return votes

@@ -33,13 +33,13 @@ MASKS = np.frombuffer(b"\xff" * PLACES + b"\0" * PLACES, np.uint8)
 
 @helper
 def hash_byte(value, byte):
-    """One step of FNV-1a, the byte sign-extended."""
+    """Return one step of FNV-1a, the byte sign-extended."""
     return np.uint32((value ^ np.uint32(np.int32(np.int8(byte)))) * PRIME)
 
 
 @helper
 def find_stop(data, at, stop, characters):
-    """Where the first `characters` code points of a text end."""
+    """Return where the first `characters` code points of a text end."""
     if stop - at <= characters:
         return stop
     while stop - at >= 8:
@@ -59,14 +59,14 @@ def find_stop(data, at, stop, characters):
 
 @helper
 def is_white(byte):
-    """Whether the library cuts words at a byte."""
+    """Return whether the library cuts words at a byte."""
     return byte == 0x20 or (byte >= 0x09 and byte <= 0x0D) or byte == 0
 
 
 @helper
 def find_block(data, at, stop, room):
-    """Where the words end that fit in the next `room` bytes; `at` itself where the first of them
-    does not.
+    """Return where the words end that fit in the next `room` bytes; `at` itself where the first of
+    them does not.
     """
     if stop - at <= room:
         return stop
@@ -88,8 +88,8 @@ def lay_out(text, out):
 
 @helper
 def find_words(text, total, edges):
-    """Where words begin and end, in turns, in a text that is laid out; their number. `edges` has
-    room for 8 more.
+    """Return where words begin and end, in turns, in a text that is laid out; their number. `edges`
+    has room for 8 more.
     """
     count = np.int64(0)
     carry = np.uint64(1)  # the place before was blank
@@ -128,7 +128,7 @@ def find_keys(text, edges, number, masks, keys, table):
 
 @helper
 def is_kept(kept, bucket):
-    """Whether a model has a row for a bucket; a bitmap of none: for each."""
+    """Return whether a model has a row for a bucket; a bitmap of none: for each."""
     if len(kept) == 0:
         return np.uint32(1)
     return (kept[bucket >> np.uint32(5)] >> (bucket & np.uint32(31))) & np.uint32(1)
@@ -136,7 +136,7 @@ def is_kept(kept, bucket):
 
 @helper
 def row_of(bucket, kept, kept_before, words):
-    """The row of an n-gram that is kept."""
+    """Return the row of an n-gram that is kept."""
     if len(kept) == 0:
         return words + np.int64(bucket)
     below = (np.uint32(1) << (bucket & np.uint32(31))) - np.uint32(1)
@@ -216,7 +216,7 @@ def find_ngrams(letters, ends, number, shortest, longest, buckets, kept, hashes,
 
 @helper
 def byte_of(data, begin, end, at):
-    """A byte of the word at begin:end between its < and >."""
+    """Return a byte of the word at begin:end between its < and >."""
     if at < begin:
         return OPEN
     return data[at] if at < end else CLOSE

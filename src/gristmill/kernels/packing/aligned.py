@@ -28,8 +28,8 @@ def _starts(ends, first, limit, keep_rest, state, out):
 
 
 def starts(ends: np.ndarray, first: int, limit: int, state: np.ndarray, *, keep_rest: bool):
-    """Where windows of `limit` tokens begin: at the first document that begins at or behind the end
-    of the window before.
+    """Return where windows of `limit` tokens begin: at the first document that begins at or behind
+    the end of the window before.
 
     `ends` (n,) int64 are the ends of documents that follow one another from position `first` on;
     `state` (1,) int64 is 0 before the first call, and carries on from call to call. keep_rest: a

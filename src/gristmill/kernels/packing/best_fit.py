@@ -52,7 +52,7 @@ class Bins(NamedTuple):
 
 @helper
 def _next_filled(filled, space, limit):
-    """The first queue from `space` to `limit` that has groups; limit + 1: none."""
+    """Return the first queue from `space` to `limit` that has groups; limit + 1: none."""
     word = space >> 6
     bits = filled[word] & (np.uint64(0xFFFFFFFFFFFFFFFF) << np.uint64(space & 63))
     while bits == 0:

@@ -41,7 +41,7 @@ class Pieces(NamedTuple):
 
 @helper
 def _salt(length):
-    """What makes an epoch's keys those of a length."""
+    """Return what makes an epoch's keys those of a length."""
     return mix(np.uint64(length) * GOLDEN)
 
 
@@ -114,7 +114,7 @@ def plan_of(counts: np.ndarray) -> BinPlan:
 
 
 def choose(bins: np.ndarray, plan: BinPlan, index: np.ndarray, keys: np.ndarray) -> Pieces:
-    """The pieces of bins (k,) int64, bin i in row i.
+    """Return the pieces of bins (k,) int64, bin i in row i.
 
     index: (pieces,) int64, the positions of all pieces sorted by length; keys: (n,) uint64, of the
     epoch. Raises IndexError for a bin that is not of the plan.
@@ -133,7 +133,9 @@ def choose(bins: np.ndarray, plan: BinPlan, index: np.ndarray, keys: np.ndarray)
 
 
 def salted(keys: np.ndarray, length: int) -> np.ndarray:
-    """The keys by which loading.feistel.permute gives the order of the pieces of a length."""
+    """Return the keys by which loading.feistel.permute gives the order of the pieces of a
+    length.
+    """
     value = length * int(GOLDEN) % (1 << 64)
     for shift, multiplier in ((33, 0xFF51AFD7ED558CCD), (33, 0xC4CEB9FE1A85EC53), (33, 1)):
         value = (value ^ (value >> shift)) * multiplier % (1 << 64)

@@ -44,7 +44,9 @@ def _cut(documents, limit, out):
 
 @helper
 def _ends_paragraph(tokens, marks, at, least):
-    """Whether a paragraph ends before token `at`; tokens before `least` are not looked at."""
+    """Return whether a paragraph ends before token `at`; tokens before `least` are not looked
+    at.
+    """
     last = marks[tokens[at - 1]]
     if last & BREAK:
         return True
@@ -53,7 +55,7 @@ def _ends_paragraph(tokens, marks, at, least):
 
 @helper
 def _ends_sentence(tokens, marks, at, least):
-    """Whether a sentence ends before token `at`; tokens before `least` are not looked at."""
+    """Return whether a sentence ends before token `at`; tokens before `least` are not looked at."""
     before = marks[tokens[at - 1]]
     if before & (WIDE | LINE | BREAK):
         return True
@@ -68,8 +70,8 @@ def _ends_sentence(tokens, marks, at, least):
 
 @helper
 def _cut_before(tokens, marks, start, stop, sentences):
-    """Where the piece of tokens start to stop ends: stop, or where something ends in its second
-    half. There is a token at `stop`.
+    """Return where the piece of tokens start to stop ends: stop, or where something ends in its
+    second half. There is a token at `stop`.
     """
     least = start + (stop - start) // 2
     for at in range(stop, least, -1):
@@ -121,8 +123,8 @@ def _sort(lengths, position, places, out):
 
 
 def cut(documents: np.ndarray, limit: int) -> np.ndarray:
-    """The pieces of documents of these lengths (n,) int64, in order: (pieces,) uint32, each at most
-    `limit`. A document of no tokens has none.
+    """Return the pieces of documents of these lengths (n,) int64, in order: (pieces,) uint32, each
+    at most `limit`. A document of no tokens has none.
     """
     out = np.empty(int((-(documents // -limit)).sum()), np.uint32)
     found = _cut(documents, limit, out)
@@ -146,8 +148,8 @@ def cut_texts(
 
 
 def sort_block(lengths: np.ndarray, position: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pieces of these lengths (n,) uint32 that follow one another from a position on, sorted by
-    length: how many there are of each, (limit + 1,) int64, and their positions, (n,) int64;
+    """Return pieces of these lengths (n,) uint32 that follow one another from a position on, sorted
+    by length: how many there are of each, (limit + 1,) int64, and their positions, (n,) int64;
     positions of one length ascend.
     """
     counts = np.bincount(lengths, minlength=limit + 1)

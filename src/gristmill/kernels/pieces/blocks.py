@@ -34,13 +34,13 @@ def mark_texts(offsets, starts):
 
 @helper
 def after(mask, carried):
-    """The mask moved to the next byte; the first bit is the last of the block before."""
+    """Return the mask moved to the next byte; the first bit is the last of the block before."""
     return (mask << ONE) | (carried >> np.uint64(63))
 
 
 @helper
 def open_block(data, at, start, stop, tail):
-    """The address of the 64 bytes at `at`, and which of them lie in data[start:stop]."""
+    """Return the address of the 64 bytes at `at`, and which of them lie in data[start:stop]."""
     if at + 64 > len(data):
         copy_tail(data, at, stop, tail)
     valid = valid_in(at, stop)
@@ -51,8 +51,8 @@ def open_block(data, at, start, stop, tail):
 
 @helper
 def _with_case(classes, run, kind):
-    """The masks of words (letters and marks), marks, numbers, white space, capitals and small
-    letters, with a code point's bytes in those of its kind.
+    """Return the masks of words (letters and marks), marks, numbers, white space, capitals and
+    small letters, with a code point's bytes in those of its kind.
     """
     words, marks, numbers, spaces, capitals, smalls = classes
     if kind & (LETTER | MARK):
@@ -72,9 +72,9 @@ def _with_case(classes, run, kind):
 
 @helper
 def wide_classes(data, at, leads, kinds, reaching):
-    """The masks of words (letters and marks), marks, numbers, white space, capitals and small
-    letters of more than one byte in a block, which start at `leads`, and of `reaching`, the bytes
-    and the kind of what began in the block before; then what reaches into the next one.
+    """Return the masks of words (letters and marks), marks, numbers, white space, capitals and
+    small letters of more than one byte in a block, which start at `leads`, and of `reaching`, the
+    bytes and the kind of what began in the block before; then what reaches into the next one.
     """
     classes = _with_case((ZERO, ZERO, ZERO, ZERO, ZERO, ZERO), reaching[0], reaching[1])
     kind = np.int64(0)
@@ -121,14 +121,14 @@ def wide_letters(data, at, leads, kinds, letter, reaching):
 
 @helper
 def is_start(starts, at):
-    """Whether a bitmap of starts has the bit of a byte."""
+    """Return whether a bitmap of starts has the bit of a byte."""
     return (starts[at >> 6] >> np.uint64(at & 63)) & ONE != 0
 
 
 @helper
 def folded_contraction(data, at, starts):
-    """Bytes of the contraction of small or capital letters that starts with the apostrophe at `at`;
-    0: none. `starts` has the starts of the texts here and behind. U+017F folds to an s.
+    """Return bytes of the contraction of small or capital letters that starts with the apostrophe
+    at `at`; 0: none. `starts` has the starts of the texts here and behind. U+017F folds to an s.
     """
     if is_start(starts, at + 1):
         return np.int64(0)
@@ -170,8 +170,8 @@ def mark_at(starts, at):
 
 @helper
 def _ends_run(stops, breaks, texts, whole_tail):
-    """Whether white space behind a line break is the rest of its run: it stops at the lowest bit of
-    `stops`, and that is no line break.
+    """Return whether white space behind a line break is the rest of its run: it stops at the lowest
+    bit of `stops`, and that is no line break.
     """
     bit = stops & (ZERO - stops)
     if texts & bit:
@@ -206,8 +206,8 @@ def mark_rests(at, spaces, rests, pending, whole_tail, starts):
 
 @helper
 def number_starts(numbers, numbers_before, continued, texts, most, count):
-    """Where pieces of at most `most` numbers start in a block; (their mask, new count). `count`
-    says how many the last piece of the block before has, 0: as many as it may.
+    """Return where pieces of at most `most` numbers start in a block; (their mask, new count).
+    `count` says how many the last piece of the block before has, 0: as many as it may.
     """
     runs = (numbers & ~after(numbers, numbers_before)) | texts
     points = numbers & ~continued

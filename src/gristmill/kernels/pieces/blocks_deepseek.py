@@ -36,9 +36,9 @@ DIGITS = 3  # the most numbers in a piece
 
 @helper
 def _with(classes, run, kind):
-    """The masks of words, signs, numbers and white space with a code point's bytes in the one of
-    its kind, which control characters and unassigned code points have not; then of kana and Chinese
-    characters, whatever else they are.
+    """Return the masks of words, signs, numbers and white space with a code point's bytes in the
+    one of its kind, which control characters and unassigned code points have not; then of kana and
+    Chinese characters, whatever else they are.
     """
     words, signs, numbers, spaces, kana_han = classes
     if kind & KANA_HAN:
@@ -56,8 +56,9 @@ def _with(classes, run, kind):
 
 @helper
 def _wide_classes(data, at, leads, kinds, reaching):
-    """The masks of what has more than one byte in a block and starts at `leads`, and of `reaching`,
-    the bytes and the kind of what began in the block before; then what reaches into the next one.
+    """Return the masks of what has more than one byte in a block and starts at `leads`, and of
+    `reaching`, the bytes and the kind of what began in the block before; then what reaches into the
+    next one.
     """
     classes = _with((ZERO, ZERO, ZERO, ZERO, ZERO), reaching[0], reaching[1])
     kind = np.int64(0)

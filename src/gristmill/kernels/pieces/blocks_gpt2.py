@@ -27,8 +27,8 @@ from gristmill.kernels.unicode.tables import PointBits
 
 @helper
 def _contraction(data, at, starts):
-    """Bytes of GPT-2's contraction that starts with the apostrophe at `at`; 0: none. `starts`
-    has the starts of the texts here and behind.
+    """Return bytes of GPT-2's contraction that starts with the apostrophe at `at`; 0: none.
+    `starts` has the starts of the texts here and behind.
     """
     if is_start(starts, at + 1):
         return np.int64(0)

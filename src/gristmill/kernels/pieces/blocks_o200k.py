@@ -34,8 +34,8 @@ from gristmill.kernels.unicode.tables import PointBits
 
 @helper
 def _contractions(data, at, quotes, taken, starts):
-    """The bytes of the contractions that start at `quotes`, with `taken`, those of contractions
-    before; then what reaches into the next block.
+    """Return the bytes of the contractions that start at `quotes`, with `taken`, those of
+    contractions before; then what reaches into the next block.
 
     Behind a contraction none starts: an apostrophe there begins a piece.
     """

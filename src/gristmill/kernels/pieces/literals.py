@@ -67,7 +67,7 @@ def _find(offsets, data, trie, texts, starts, numbers):
 
 
 def trie_of(strings: list[bytes]) -> Trie:
-    """The trie of distinct strings of 1 to MOST_BYTES bytes."""
+    """Return the trie of distinct strings of 1 to MOST_BYTES bytes."""
     roots = np.full(256, -1, np.int32)
     numbered = sorted((string, number) for number, string in enumerate(strings))
     # Groups of strings with equal beginnings, one for each node; the groups of one length follow
@@ -124,8 +124,8 @@ def trie_of(strings: list[bytes]) -> Trie:
 def find(
     offsets: np.ndarray, data: np.ndarray, trie: Trie
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The occurrences of a trie's strings in n texts of UTF-8, in order: the text of each, where it
-    starts in data, and the number of its string, (m,) int32 each.
+    """Return the occurrences of a trie's strings in n texts of UTF-8, in order: the text of each,
+    where it starts in data, and the number of its string, (m,) int32 each.
 
     offsets (n + 1,) int32 into data (bytes,) uint8.
     """

@@ -26,7 +26,8 @@ _MARK: dict[Pattern, tuple[str, dict[str, Any]]] = {
 
 
 def mark(pattern: Pattern, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
-    """Where the pieces of n texts in UTF-8 start: a bitmap (ceil(offsets[-1] / 64) + 1,) uint64.
+    """Return where the pieces of n texts in UTF-8 start: a bitmap (ceil(offsets[-1] / 64) + 1,)
+    uint64.
 
     offsets (n + 1,) int32 into data (bytes,) uint8. Bit i of word w is 1 where a piece starts at
     byte 64 * w + i of data. The first byte of every text is a start, and the byte after the last

@@ -52,5 +52,5 @@ def read_pieces(
 
 @cache
 def _pread() -> int:
-    """The address of pread in the C library."""
+    """Return the address of pread in the C library."""
     return ctypes.cast(ctypes.CDLL(None).pread, ctypes.c_void_p).value or 0

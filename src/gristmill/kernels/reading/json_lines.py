@@ -44,7 +44,9 @@ def _special(data, at):
 
 @helper
 def _skip_string(data, at):
-    """Where a string ends that began before a place, and whether it has escapes; -1: nowhere."""
+    """Return where a string ends that began before a place, and whether it has escapes; -1:
+    nowhere.
+    """
     escapes = False
     while at + 2 * SLACK <= len(data):
         mask = _special(data, at)
@@ -63,7 +65,7 @@ def _skip_string(data, at):
 
 @helper
 def _hex(data, at):
-    """The number of four hexadecimal digits; -1: they are none."""
+    """Return the number of four hexadecimal digits; -1: they are none."""
     value = np.int64(0)
     for j in range(at, at + 4):
         digit = np.int64(data[j])
@@ -166,7 +168,7 @@ def _copy_string(data, at, out, filled):
 
 @helper
 def _skip_space(data, at):
-    """The first byte that is no white space within a line; the last byte at most."""
+    """Return the first byte that is no white space within a line; the last byte at most."""
     at = min(at, len(data) - 1)
     while at + 1 < len(data) and (data[at] == 0x20 or data[at] == 0x09 or data[at] == 0x0D):
         at += 1
@@ -175,7 +177,7 @@ def _skip_space(data, at):
 
 @helper
 def _skip_value(data, at):
-    """Where a value ends that begins at a place, if it is one; -1: nowhere."""
+    """Return where a value ends that begins at a place, if it is one; -1: nowhere."""
     depth = np.int64(0)
     start = at
     while at + SLACK <= len(data):
@@ -204,7 +206,7 @@ def _skip_value(data, at):
 
 @helper
 def _is(data, start, stop, name):
-    """Whether data[start:stop] is this name."""
+    """Return whether data[start:stop] is this name."""
     if stop - start != len(name):
         return False
     j = np.int64(0)

@@ -23,7 +23,9 @@ def _longest(data, out):
 
 
 def longest(data: np.ndarray) -> int:
-    """The bytes of the longest value of `data` (bytes,) uint8; -1: these are no such values."""
+    """Return the bytes of the longest value of `data` (bytes,) uint8; -1: these are no such
+    values.
+    """
     out = np.empty(1, np.int64)
     _longest(data, out)
     return int(out[0])

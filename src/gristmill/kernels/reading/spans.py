@@ -20,8 +20,8 @@ def _gather(data, starts, stops, offsets, out):
 def gather(
     data: np.ndarray, starts: np.ndarray, stops: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes of data[starts[i]:stops[i]] behind each other: offsets (n + 1,) int32, and bytes
-    (fewer than 2**31,) uint8.
+    """Return the bytes of data[starts[i]:stops[i]] behind each other: offsets (n + 1,) int32, and
+    bytes (fewer than 2**31,) uint8.
 
     data (bytes,) uint8; starts and stops (n,) int64.
     """

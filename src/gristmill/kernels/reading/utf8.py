@@ -15,8 +15,8 @@ _HIGH, _LOW = np.uint8(0x80), np.uint8(0x7F)
 
 @helper
 def _misplaced(block, threes, fours, carried):
-    """The second bytes of a block that are wrong behind E0, ED, F0 or F4, by the last bit of the
-    four masks of the block before; and these masks of this block, as one number.
+    """Return the second bytes of a block that are wrong behind E0, ED, F0 or F4, by the last bit of
+    the four masks of the block before; and these masks of this block, as one number.
     """
     low = mask_of_range(block, 0, np.uint8(0x80), np.uint8(0x0F))
     middle = mask_of_range(block, 0, np.uint8(0x90), np.uint8(0x0F))
@@ -37,7 +37,7 @@ def _misplaced(block, threes, fours, carried):
 
 @helper
 def is_well_formed(data, start, stop, tail):
-    """Whether data[start:stop] is well-formed UTF-8. `tail` is (64,) uint8, scratch."""
+    """Return whether data[start:stop] is well-formed UTF-8. `tail` is (64,) uint8, scratch."""
     due = _ZERO  # the first bytes of the block that must be a sequence's second to fourth
     special = _ZERO  # whether the last byte before the block restricts the next one
     for at in range(start, stop, 64):

@@ -39,7 +39,7 @@ _LONGEST = 32
 
 
 def _table(words: tuple[bytes, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Words as rows of bytes, and their lengths."""
+    """Return words as rows of bytes, and their lengths."""
     rows = np.frombuffer(b"".join(word.ljust(_LONGEST, b"\0") for word in words), np.uint8)
     return rows.reshape(len(words), _LONGEST), np.array([len(word) for word in words], np.int64)
 
@@ -50,7 +50,9 @@ _KINDS, _KIND_LENGTHS = _table(tuple(name.encode() for name in TYPES))
 
 @helper
 def _find(data, start, stop, words, lengths):
-    """Which of the words (in lower case) data[start:stop] is, whatever its case; -1: none."""
+    """Return which of the words (in lower case) data[start:stop] is, whatever its case; -1:
+    none.
+    """
     for word in range(len(lengths)):
         if lengths[word] != stop - start:
             continue
@@ -64,7 +66,7 @@ def _find(data, start, stop, words, lengths):
 
 @helper
 def _line_end(data, at):
-    """Bytes of the line end at a place: CRLF or LF; 0: there is none."""
+    """Return bytes of the line end at a place: CRLF or LF; 0: there is none."""
     if data[at] == 10:
         return 1
     return 2 if data[at] == 13 and at + 1 < len(data) and data[at + 1] == 10 else 0
@@ -72,7 +74,7 @@ def _line_end(data, at):
 
 @helper
 def _begins_record(data, at):
-    """Whether `WARC/` stands at a place."""
+    """Return whether `WARC/` stands at a place."""
     return (
         data[at] == 0x57
         and data[at + 1] == 0x41
@@ -89,7 +91,7 @@ def _is_digit(byte):
 
 @helper
 def _number(data, start, stop):
-    """The digits of a length as a number; -1: they are none."""
+    """Return the digits of a length as a number; -1: they are none."""
     if start == stop or stop - start > 15:
         return np.int64(-1)
     value = np.int64(0)
@@ -175,7 +177,7 @@ def _read_head(data, at, record):
 
 @helper
 def _same(data, one, other):
-    """Whether two records have the same media type."""
+    """Return whether two records have the same media type."""
     start, other_start = one[MEDIA_TYPE], other[MEDIA_TYPE]
     length = one[MEDIA_TYPE + 1] - start
     if other[MEDIA_TYPE + 1] - other_start != length:

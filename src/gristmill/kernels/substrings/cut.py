@@ -41,7 +41,7 @@ class BytesCut(NamedTuple):
 
 @helper
 def _character_before(data, at):
-    """Where the character before a boundary between characters starts."""
+    """Return where the character before a boundary between characters starts."""
     at -= 1
     while data[at] & 0xC0 == 0x80:
         at -= 1
@@ -50,7 +50,7 @@ def _character_before(data, at):
 
 @helper
 def _is_bound(data, start, at, stop, boundary, classes):
-    """Whether a text may be cut here."""
+    """Return whether a text may be cut here."""
     if at == start or at == stop:
         return True
     if data[at] & 0xC0 == 0x80:
@@ -69,7 +69,7 @@ def _is_bound(data, start, at, stop, boundary, classes):
 
 @helper
 def _is_blank(data, at, stop, classes):
-    """Whether there is nothing but white space."""
+    """Return whether there is nothing but white space."""
     while at < stop:
         width = width_of(data[at])
         if not unicode_bits(code_point(data, at, width), classes) & PYTHON_SPACE:

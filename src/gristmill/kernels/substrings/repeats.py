@@ -95,8 +95,8 @@ def _same(order, members, lengths, data, hashes, out):
 
 
 def same_contexts(members: RunMembers, data: np.ndarray, *, size: int) -> np.ndarray:
-    """The first member of each one's group with the same context: (m,) int64; data (bytes,) uint8
-    are the contexts, for windows of `size` bytes.
+    """Return the first member of each one's group with the same context: (m,) int64; data (bytes,)
+    uint8 are the contexts, for windows of `size` bytes.
 
     Where two different contexts have the same hash, a later member may be the first of its own.
     """
@@ -111,7 +111,7 @@ def same_contexts(members: RunMembers, data: np.ndarray, *, size: int) -> np.nda
 
 @helper
 def _window_range(members, i, share):
-    """The windows of a member that a share looks at: (first, end)."""
+    """Return the windows of a member that a share looks at: (first, end)."""
     lead = members.leads[i]
     first = max(np.int64(0), lead - share.end_lead + 1)
     end = min(members.counts[i], lead - share.least_lead + 1)
@@ -120,7 +120,7 @@ def _window_range(members, i, share):
 
 @helper
 def _insert(data, i, window, value, members, work, mask, size, known):
-    """The place of a window in the table, where it is new or has equal bytes.
+    """Return the place of a window in the table, where it is new or has equal bytes.
 
     `known`: the first window that equals the window before this one, as (member, window).
     """
@@ -278,8 +278,8 @@ def _work(windows: int, members: int) -> WindowTable:
 def repeated(
     members: RunMembers, data: np.ndarray, asked: WantedWindows, *, most: int = WINDOWS
 ) -> Iterator[WindowIntervals]:
-    """The windows that are at more than `asked.most` places, joined where they follow each other:
-    WindowIntervals, of at most about `most` windows a piece.
+    """Yield the windows that are at more than `asked.most` places, joined where they follow each
+    other: WindowIntervals, of at most about `most` windows a piece.
 
     data (bytes,) uint8 are the members' contexts. The groups are ascending, from 0. A member's
     intervals may come in several pieces.

@@ -34,7 +34,7 @@ class WindowRuns(NamedTuple):
 
 @helper
 def _is_periodic(data, start, stop, period):
-    """Whether each byte equals the one a period before it."""
+    """Return whether each byte equals the one a period before it."""
     for at in range(start, stop):
         if data[at] != data[at - period]:
             return False
@@ -133,7 +133,7 @@ def _find(offsets, data, size, gram, ring, out):
 
 
 def _gram_of(size: int) -> int:
-    """The bytes of an anchor for windows of `size` bytes: a quarter of them, at least 8."""
+    """Return the bytes of an anchor for windows of `size` bytes: a quarter of them, at least 8."""
     return max(8, size // 4)
 
 

@@ -42,7 +42,7 @@ class Lines(NamedTuple):
 
 @helper
 def _is_blank(data, at, stop, classes):
-    """Whether there is nothing but white space."""
+    """Return whether there is nothing but white space."""
     while at < stop:
         lead = data[at]
         if lead > 0x20 and lead < 0x80:

@@ -77,7 +77,7 @@ def _fingerprint(data, words, out):
 
 @helper
 def _same(data, starts, stops, one, other, size):
-    """Whether the n-grams of `size` words at two places are equal, byte for byte."""
+    """Return whether the n-grams of `size` words at two places are equal, byte for byte."""
     for k in range(size):
         a = np.int64(starts[one + k])
         b = np.int64(starts[other + k])
@@ -92,7 +92,7 @@ def _same(data, starts, stops, one, other, size):
 
 @helper
 def _top(data, words, begin, grams, size, most, stamp, tables):
-    """The count of the commonest n-gram and where it stands first; `own` bounds the count of
+    """Return the count of the commonest n-gram and where it stands first; `own` bounds the count of
     each.
     """
     starts, stops, places, own = words.starts, words.stops, tables.places, tables.own
@@ -194,8 +194,8 @@ def _count_ngrams(data, words, fingerprints, size, most_words, tables, out):
 def top(
     data: np.ndarray, bounds: WordBounds, sizes: tuple[int, ...], *, most_words: int
 ) -> list[Top]:
-    """The commonest n-grams of n texts for each size of 2 to 4, given their words; data (bytes,)
-    uint8 is the texts' buffer.
+    """Return the commonest n-grams of n texts for each size of 2 to 4, given their words; data
+    (bytes,) uint8 is the texts' buffer.
 
     They are counted for texts of at most `most_words` words.
     """

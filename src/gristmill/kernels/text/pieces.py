@@ -54,8 +54,8 @@ def find_newlines(data, begin, stop, tail, found):
 
 @helper
 def mask_for(pieces):
-    """The mask of a table with room for so many pieces: a power of two of places, at least twice as
-    many, less one.
+    """Return the mask of a table with room for so many pieces: a power of two of places, at least
+    twice as many, less one.
     """
     size = np.int64(64)
     while size < 2 * pieces + 2:
@@ -65,7 +65,7 @@ def mask_for(pieces):
 
 @helper
 def repeats(data, start, stop, stamp, mask, seen):
-    """The code points of a piece that was seen before under this stamp; -1: it is new, and
+    """Return the code points of a piece that was seen before under this stamp; -1: it is new, and
     remembered.
 
     `seen` is a SeenPieces whose size is mask + 1: open addressing; stamps tell this text's entries
@@ -88,7 +88,7 @@ def repeats(data, start, stop, stamp, mask, seen):
 
 @helper
 def after_break(data, at, stop):
-    """Where the next line starts, given where a line's break does (str.splitlines)."""
+    """Return where the next line starts, given where a line's break does (str.splitlines)."""
     if at >= stop:
         return at
     lead = data[at]
@@ -102,7 +102,7 @@ def after_break(data, at, stop):
 
 
 def table(pieces: int) -> SeenPieces:
-    """An empty table with room for `pieces` pieces of a text."""
+    """Return an empty table with room for `pieces` pieces of a text."""
     # mask_for(pieces) + 1, in Python: a helper that Python calls is compiled at every start.
     size = max(64, 1 << (2 * pieces + 1).bit_length())
     return SeenPieces(

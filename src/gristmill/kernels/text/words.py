@@ -42,8 +42,8 @@ class WordBounds(NamedTuple):
 
 @helper
 def _wide_space(data, at, stop):
-    """Bytes of the white space of two or three bytes that starts here; 0: none. Negative: it breaks
-    a line as well.
+    """Return bytes of the white space of two or three bytes that starts here; 0: none. Negative: it
+    breaks a line as well.
     """
     lead = data[at]
     if lead == 0xC2:  # U+0085, U+00A0
@@ -186,8 +186,8 @@ def find(offsets: np.ndarray, data: np.ndarray) -> WordBounds:
 
 @kernel(OFFSETS, BYTES, Bytes, PointBits, Bools, returns=types.boolean)
 def _find_unspaced(offsets, data, tail, classes, unspaced):
-    """Which texts have a character of an unspaced script; whether any has. The first of these
-    (Thai) takes three bytes.
+    """Return which texts have a character of an unspaced script; whether any has. The first of
+    these (Thai) takes three bytes.
     """
     some = False
     for i in range(len(offsets) - 1):

@@ -41,8 +41,8 @@ BLOCK = 64 + 64
 
 @helper
 def _solid_ascii(block):
-    """Which of 64 bytes are ASCII that stays: letters, digits, control characters that are no white
-    space.
+    """Return which of 64 bytes are ASCII that stays: letters, digits, control characters that are
+    no white space.
     """
     solid = mask_of_range(block, 0, 0x61, 25) | mask_of_range(block, 0, 0x41, 25)
     solid |= mask_of_range(block, 0, 0x30, 9)
@@ -215,8 +215,8 @@ def normalise(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def locate(offsets: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where the words of n texts' normalised form stand in the texts: offsets (n + 1,) int32 into
-    data (bytes,) uint8.
+    """Return where the words of n texts' normalised form stand in the texts: offsets (n + 1,) int32
+    into data (bytes,) uint8.
 
     Returns (word offsets (n + 1,) int64, starts (words,) int32, stops (words,) int32), bytes of
     data.

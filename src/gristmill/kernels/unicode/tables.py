@@ -40,7 +40,7 @@ class PointBits(NamedTuple):
     pages: Bytes  # (pages * 256,)
 
     def every(self) -> np.ndarray:
-        """The bytes of all code points, (0x110000,) uint8."""
+        """Return the bytes of all code points, (0x110000,) uint8."""
         bits: np.ndarray = self.pages.reshape(-1, 256)[self.blocks].reshape(-1)
         return bits
 
@@ -66,7 +66,7 @@ with np.load(Path(__file__).with_name("unicode.npz")) as _tables:
 
 @helper
 def width_of(lead):
-    """Bytes of the code point that starts with this byte, in well-formed UTF-8."""
+    """Return bytes of the code point that starts with this byte, in well-formed UTF-8."""
     if lead < 0x80:
         return 1
     if lead < 0xE0:
@@ -78,7 +78,7 @@ def width_of(lead):
 
 @helper
 def code_point(data, at, width):
-    """The code point of `width` bytes at `at`, in well-formed UTF-8 (RFC 3629)."""
+    """Return the code point of `width` bytes at `at`, in well-formed UTF-8 (RFC 3629)."""
     lead = np.int64(data[at])
     if width == 1:
         return lead
@@ -100,11 +100,11 @@ def code_point(data, at, width):
 
 @helper
 def unicode_bits(point, table):
-    """The bits that CLASSES or SIGNS has of a code point."""
+    """Return the bits that CLASSES or SIGNS has of a code point."""
     return np.int64(table.pages[(np.int64(table.blocks[point >> 8]) << 8) | (point & 0xFF)])
 
 
 @helper
 def lower_of(point, table):
-    """The lower case of a code point, by LOWER_CASE."""
+    """Return the lower case of a code point, by LOWER_CASE."""
     return point + np.int64(table.pages[(np.int64(table.blocks[point >> 8]) << 8) | (point & 0xFF)])

@@ -55,7 +55,7 @@ class Tidied(NamedTuple):
 
 @helper
 def _kind(point):
-    """What a code point is: white space of str.isspace, what is dropped, or what is kept."""
+    """Return what a code point is: white space of str.isspace, what is dropped, or what is kept."""
     kind = KEPT
     if point < 0x20:
         if point == 0x0A:
@@ -108,8 +108,8 @@ def _is_letter(byte):
 
 @helper
 def _ends_url(point, kind, classes):
-    """Whether a URL stops before a code point: white space, `"`, `<`, `>`, and where words stand
-    without spaces its letters and signs.
+    """Return whether a URL stops before a code point: white space, `"`, `<`, `>`, and where words
+    stand without spaces its letters and signs.
 
     (RFC 3986, appendix C, for the delimiters.) None of these is ASCII of a URL's start, and none
     composes with what stood before.
@@ -126,8 +126,8 @@ def _ends_url(point, kind, classes):
 
 @helper
 def _begins_url(out, begin, end, byte):
-    """Bytes at the end of what is written that begin a URL together with the byte that comes next;
-    -1: none.
+    """Return bytes at the end of what is written that begin a URL together with the byte that comes
+    next; -1: none.
     """
     if byte == 0x2E:  # www.
         if end - begin < 3:
@@ -155,8 +155,8 @@ def _begins_url(out, begin, end, byte):
 
 @helper
 def _url_stop(data, at, stop, control, classes):
-    """Where a URL that goes on at `at` stops; `at` itself, or what is dropped after it, means that
-    it has no more.
+    """Return where a URL that goes on at `at` stops; `at` itself, or what is dropped after it,
+    means that it has no more.
     """
     first = at
     empty = True
@@ -183,7 +183,7 @@ def _copy_64(block, out, end):
 
 @helper
 def _write_newline(out, begin, end, space):
-    """A line break after what is written: no space before it, no more than two, none at the
+    """Return a line break after what is written: no space before it, no more than two, none at the
     start.
     """
     if space:

@@ -17,7 +17,7 @@ LANGUAGES = 20  # that the card names, of those whose duplicates are looked for 
 
 
 def about(manifest: Manifest) -> list[str]:
-    """What is in it, from where, under which licences, and what was dropped how."""
+    """Return what is in it, from where, under which licences, and what was dropped how."""
     blocks = [
         "## What was dropped\n\n"
         + _fenced("\n".join(Funnel(manifest.funnel).lines()) if manifest.funnel else "nothing")
@@ -42,7 +42,7 @@ def recipe(manifest: Manifest) -> list[str]:
 
 
 def tokens(manifest: Manifest) -> list[str]:
-    """How tokens are to be read."""
+    """Return how tokens are to be read."""
     found = manifest.tokens
     if found is None:
         return []
@@ -61,7 +61,7 @@ def tokens(manifest: Manifest) -> list[str]:
 
 
 def digests(manifest: Manifest, digest: str) -> list[str]:
-    """The digests of the manifest, the parts and the inputs."""
+    """Return the digests of the manifest, the parts and the inputs."""
     rows = [
         ("manifest.json", f"`{digest}`"),
         ("all parts of the corpus", f"`{manifest.content}`"),
@@ -72,7 +72,7 @@ def digests(manifest: Manifest, digest: str) -> list[str]:
 
 
 def samples(found: Sequence[Sample]) -> list[str]:
-    """The beginnings of some documents."""
+    """Return the beginnings of some documents."""
     if not found:
         return []
     shown = ["The beginnings of documents; personal data is redacted in them."]
@@ -83,7 +83,7 @@ def samples(found: Sequence[Sample]) -> list[str]:
 
 
 def limits(manifest: Manifest) -> list[str]:
-    """What a reader must not expect."""
+    """Return what a reader must not expect."""
     steps = {step_name(step) for step in manifest.recipe.get("step", [])}
     lines = []
     if "private" not in steps:
@@ -107,7 +107,7 @@ def limits(manifest: Manifest) -> list[str]:
 
 
 def _steps(manifest: Manifest) -> str:
-    """The steps in order, with the parameters that decide."""
+    """Return the steps in order, with the parameters that decide."""
     rows = []
     for place, stored in enumerate(manifest.recipe.get("step", [])):
         name, shown = step_name(stored), "code of its own"
@@ -146,7 +146,7 @@ def _duplicates(manifest: Manifest) -> str:
 
 
 def _by_language(settings: dict[str, Any]) -> list[tuple[str, Any]]:
-    """The languages with settings of their own, the first few."""
+    """Return the languages with settings of their own, the first few."""
     entries: list[tuple[str, Any]] = list((settings.get("by_language") or {}).items())
     if len(entries) > LANGUAGES:
         entries[LANGUAGES:] = [(f"{len(entries) - LANGUAGES} more languages", {})]
@@ -154,7 +154,7 @@ def _by_language(settings: dict[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _differing(entry: Any) -> str:
-    """What differs in a language, in words."""
+    """Return what differs in a language, in words."""
     if entry is False:
         return "equal and similar texts are kept"
     found = []
@@ -187,7 +187,7 @@ def _licences(manifest: Manifest) -> str:
 
 
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """A table of Markdown."""
+    """Return a table of Markdown."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
 
@@ -197,7 +197,7 @@ def _cell(text: str) -> str:
 
 
 def _fenced(text: str, word: str = "") -> str:
-    """A text in a fence that nothing in it can end."""
+    """Return a text in a fence that nothing in it can end."""
     shown = "\n".join(printable(line) for line in text.splitlines())
     fence = "```"
     while fence in shown:

@@ -55,7 +55,7 @@ FILES, RECORDS = "parquet-files", "documents"
 
 
 def croissant(facts: DatasetFacts) -> dict[str, Any]:
-    """The description of a data set; its files are named relative to it."""
+    """Return the description of a data set; its files are named relative to it."""
     noted = [note for note in licences(facts.manifest).values() if note is not None]
     found: dict[str, Any] = {
         "@context": CONTEXT,
@@ -107,7 +107,7 @@ def _proofs(facts: DatasetFacts) -> dict[str, str]:
 
 
 def _distribution(facts: DatasetFacts) -> list[dict[str, Any]]:
-    """Each file with its sha256, and the set of all of them."""
+    """Return each file with its sha256, and the set of all of them."""
     files: list[dict[str, Any]] = [
         {
             "@type": "cr:FileObject",

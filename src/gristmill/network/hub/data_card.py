@@ -31,7 +31,7 @@ def data_card(facts: DatasetFacts) -> str:
 
 
 def front_matter(facts: DatasetFacts) -> dict[str, Any]:
-    """What the hub and `datasets` read of a card."""
+    """Return what the hub and `datasets` read of a card."""
     found: dict[str, Any] = {}
     notes = list(dict.fromkeys(licences(facts.manifest).values())) or [None]
     words = list(dict.fromkeys(map(hub_licence, notes)))
@@ -58,7 +58,7 @@ def front_matter(facts: DatasetFacts) -> dict[str, Any]:
 
 
 def size_word(rows: int) -> str:
-    """The hub's word for a number of rows."""
+    """Return the hub's word for a number of rows."""
     return next((word for limit, word in SIZES if rows < limit), LARGEST)
 
 

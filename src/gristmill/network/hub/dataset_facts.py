@@ -57,19 +57,19 @@ class DatasetFacts(NamedTuple):
 
 
 def licences(manifest: Manifest) -> dict[str, str | None]:
-    """The licence of each source, as the recipe notes it; null: it notes none."""
+    """Return the licence of each source, as the recipe notes it; null: it notes none."""
     return {one["name"]: one.get("licence") for one in sources_of(manifest)}
 
 
 def sources_of(manifest: Manifest) -> list[dict[str, Any]]:
-    """The tables of the recipe's sources."""
+    """Return the tables of the recipe's sources."""
     found = manifest.recipe.get("source", [])
     return found if isinstance(found, list) else []
 
 
 def hub_licence(note: str | None) -> str:
-    """The hub's identifier of a licence: `other` for one that it does not know, `unknown` for
-    none.
+    """Return the hub's identifier of a licence: `other` for one that it does not know, `unknown`
+    for none.
     """
     if note is None:
         return "unknown"
@@ -78,7 +78,7 @@ def hub_licence(note: str | None) -> str:
 
 
 def licence_page(note: str) -> str:
-    """The address of a licence's text; the note itself where none is known."""
+    """Return the address of a licence's text; the note itself where none is known."""
     word = hub_licence(note)
     if match := CREATIVE_COMMONS.fullmatch(word):
         return f"https://creativecommons.org/licenses/{match[1]}/{match[2]}/"
@@ -88,14 +88,14 @@ def licence_page(note: str) -> str:
 
 
 def languages(manifest: Manifest) -> list[str]:
-    """The languages that the recipe's filter keeps; none where it keeps all."""
+    """Return the languages that the recipe's filter keeps; none where it keeps all."""
     steps = [one for one in manifest.recipe.get("step", []) if one.get("use") == "language"]
     found = [word for step in steps for word in step.get("keep", [])]
     return list(dict.fromkeys(word for word in found if re.fullmatch("[a-z]{2,3}", word)))
 
 
 def schema_and_rows(files: dict[str, Path]) -> tuple[pa.Schema, int]:
-    """The schema of Parquet files, which is one for all of an export, and their rows."""
+    """Return the schema of Parquet files, which is one for all of an export, and their rows."""
     schema, rows = pa.schema([]), 0
     for path in files.values():
         with pq.ParquetFile(path, memory_map=False) as file:

@@ -102,8 +102,8 @@ def _name_of(target: str) -> str:
 
 
 def _laid_out(root: Path, folder: Path, kind: Kind, manifest: Manifest) -> list[_ReleaseFile]:
-    """The Parquet files, and the tokenizer's file of tokens; those of an earlier attempt that are
-    whole are taken.
+    """Return the Parquet files, and the tokenizer's file of tokens; those of an earlier attempt
+    that are whole are taken.
     """
     if not _is_whole(folder / "data"):
         export(root, folder / "data", to=EXPORTS[kind])
@@ -130,7 +130,7 @@ def _laid_out(root: Path, folder: Path, kind: Kind, manifest: Manifest) -> list[
 
 
 def _is_whole(folder: Path) -> bool:
-    """Whether an export was finished and is as it was written."""
+    """Return whether an export was finished and is as it was written."""
     try:
         if read_description(folder) is None:
             return False
@@ -140,7 +140,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _summed(folder: Path) -> list[Part]:
-    """What SHA256SUMS of an export lists."""
+    """Return what SHA256SUMS of an export lists."""
     lines = (folder / SUMS).read_text("utf-8").splitlines()
     pairs = [line.split("  ", 1) for line in lines]
     return [Part(path, (folder / path).stat().st_size, digest) for digest, path in pairs]
@@ -194,7 +194,7 @@ def _configs(kind: Kind, paths: list[str], splits: list[str]) -> list[Config]:
 
 
 def _first_files(data: dict[str, Path]) -> dict[str, Path]:
-    """The first file of each source's texts."""
+    """Return the first file of each source's texts."""
     firsts: dict[str, Path] = {}
     for name, path in sorted(data.items()):
         firsts.setdefault(name.split("/")[1], path)
@@ -263,13 +263,13 @@ class _Upload:
         return {"commit": commit, "uploaded": len(changed), "removed": len(obsolete)}
 
     def _files_at(self, commit: str) -> dict[str, Any]:
-        """The files of a commit, by path."""
+        """Return the files of a commit, by path."""
         tree = self._api.list_repo_tree(**self._where, revision=commit, recursive=True)
         return {one.path: one for one in tree if isinstance(one, self._hub.hf_api.RepoFile)}
 
     def _obsolete(self, before: dict[str, Any], head: str, ours: set[str]) -> list[str]:
-        """The files of the release before that this one lacks. Raises VerificationError for a data
-        set that gristmill did not write.
+        """Return the files of the release before that this one lacks. Raises VerificationError for
+        a data set that gristmill did not write.
         """
         if SUMS not in before:
             others = sorted(before.keys() & ours)
@@ -325,7 +325,7 @@ class _Upload:
 
 
 def library() -> Any:
-    """The package huggingface_hub. Raises RecipeError where it is not installed."""
+    """Return the package huggingface_hub. Raises RecipeError where it is not installed."""
     try:
         import huggingface_hub
         import huggingface_hub.errors
@@ -339,8 +339,8 @@ def library() -> Any:
 
 
 def _is_there(files: dict[str, Any], file: _ReleaseFile) -> bool:
-    """Whether the hub has a file as it is here: by its sha256 if it is a large one, else by git's
-    sha1.
+    """Return whether the hub has a file as it is here: by its sha256 if it is a large one, else by
+    git's sha1.
     """
     found = files.get(file.part.path)
     if found is None or found.size != file.part.size:
@@ -353,7 +353,7 @@ def _is_there(files: dict[str, Any], file: _ReleaseFile) -> bool:
 
 
 def _explained(name: str, error: Any) -> Exception:
-    """What to do about an answer of the hub."""
+    """Return what to do about an answer of the hub."""
     status = error.response.status_code if error.response is not None else 0
     said = (error.server_message or str(error).partition("\n")[0]).strip()
     if status in (401, 403):

@@ -20,8 +20,8 @@ BLOCK = 1 << 20  # weights that are computed together
 
 
 def primary_shard(node_id: str, shards: int) -> int:
-    """Genesis' first shard of a node: `sha256(node_id) mod shards`, the digest as a big-endian
-    number. Raises RecipeError.
+    """Return Genesis' first shard of a node: `sha256(node_id) mod shards`, the digest as a
+    big-endian number. Raises RecipeError.
     """
     if shards < 1:
         raise RecipeError("there are no shards to assign")
@@ -29,8 +29,9 @@ def primary_shard(node_id: str, shards: int) -> int:
 
 
 def genesis(node_id: str, shards: int, rotation: int = 0, count: int = SHARDS) -> list[int]:
-    """The shards of a node in a rotation by Genesis' rule: `count` in a row, after the last comes
-    the first. With fewer shards than `count`, some are named twice, as there. Raises RecipeError.
+    """Return the shards of a node in a rotation by Genesis' rule: `count` in a row, after the last
+    comes the first. With fewer shards than `count`, some are named twice, as there. Raises
+    RecipeError.
     """
     _check_place(rotation, count)
     first = primary_shard(node_id, shards) + rotation * count
@@ -40,7 +41,7 @@ def genesis(node_id: str, shards: int, rotation: int = 0, count: int = SHARDS) -
 def rendezvous(
     node_id: str, shards: Sequence[str], nodes: Sequence[str], holders: int
 ) -> list[int]:
-    """All shards that a node holds, those of its highest weights first.
+    """Return all shards that a node holds, those of its highest weights first.
 
     `shards` are the names of the shards (their paths in the corpus), `nodes` the ids of all nodes,
     in any order. With no more nodes than `holders`, every node holds every shard. Raises
@@ -69,8 +70,8 @@ def rendezvous(
 
 
 def turn(own: Sequence[int], rotation: int, count: int = SHARDS) -> list[int]:
-    """The shards of a rotation out of all that a node holds: `count` of them, from `rotation *
-    count` on; after the last comes the first. No shard is named twice. Raises RecipeError.
+    """Return the shards of a rotation out of all that a node holds: `count` of them, from `rotation
+    * count` on; after the last comes the first. No shard is named twice. Raises RecipeError.
     """
     _check_place(rotation, count)
     if not own:
@@ -80,7 +81,7 @@ def turn(own: Sequence[int], rotation: int, count: int = SHARDS) -> list[int]:
 
 
 def check_holders(holders: int) -> None:
-    """Raises RecipeError unless it is a number of holders."""
+    """Raise RecipeError unless it is a number of holders."""
     if isinstance(holders, bool) or not isinstance(holders, int) or holders < 1:
         raise RecipeError(f"holders = {holders!r}: it is a number of 1 or more")
 
@@ -111,7 +112,7 @@ def _digest(text: str) -> bytes:
 
 
 def _seed(text: str) -> np.uint64:
-    """The first 8 bytes of the sha256 of a name, big-endian."""
+    """Return the first 8 bytes of the sha256 of a name, big-endian."""
     return np.uint64(int.from_bytes(_digest(text)[:8], "big"))
 
 
@@ -120,9 +121,9 @@ def _seeds(names: Sequence[str]) -> np.ndarray:
 
 
 def _weights(nodes: np.ndarray | np.uint64, shards: np.ndarray) -> np.ndarray:
-    """The weights of pairs, uint64: the two seeds combined by exclusive or, through the finaliser
-    of SplitMix64 (Steele and others 2014, Stafford's variant 13). It is one to one: of a shard, no
-    two nodes have one weight.
+    """Return the weights of pairs, uint64: the two seeds combined by exclusive or, through the
+    finaliser of SplitMix64 (Steele and others 2014, Stafford's variant 13). It is one to one: of a
+    shard, no two nodes have one weight.
     """
     x = np.bitwise_xor(nodes, shards)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -17,8 +17,8 @@ class CacheFile(NamedTuple):
 
 
 def free_lock(path: Path) -> int | None:
-    """A descriptor with the lock of a file that nobody holds; None: somebody does, or it is not
-    there.
+    """Return a descriptor with the lock of a file that nobody holds; None: somebody does, or it is
+    not there.
     """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -33,7 +33,7 @@ def free_lock(path: Path) -> int | None:
 
 
 def folders_of(folder: Path) -> list[Path]:
-    """The folders in a folder."""
+    """Return the folders in a folder."""
     try:
         return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
     except FileNotFoundError:
@@ -41,7 +41,7 @@ def folders_of(folder: Path) -> list[Path]:
 
 
 def files_of(folder: Path) -> list[CacheFile]:
-    """The files of a folder, with their last use and bytes."""
+    """Return the files of a folder, with their last use and bytes."""
     found = []
     try:
         entries = list(os.scandir(folder))

@@ -40,7 +40,9 @@ class FetchAhead:
                 self._held = held
 
     def result(self, rotation: int) -> Held | None:
-        """The shards, if they are those of this rotation; waits for them. None: try again."""
+        """Return the shards, if they are those of this rotation; waits for them. None: try
+        again.
+        """
         if rotation != self._rotation:
             self.cancel()
             return None

@@ -40,7 +40,7 @@ Assignment = Literal["genesis", "rendezvous"]
 
 
 def default_cache() -> Path:
-    """The cache that nodes share if none is named."""
+    """Return the cache that nodes share if none is named."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gristmill" / "nodes"
 
 
@@ -106,12 +106,12 @@ class Node:
 
     @property
     def release(self) -> int:
-        """The number of the release."""
+        """Return the number of the release."""
         return self._checked.release.number
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of the release."""
+        """Return the manifest of the release."""
         return self._checked.manifest
 
     def refresh(self) -> bool:
@@ -136,8 +136,8 @@ class Node:
             return True
 
     def _accepted(self, found: CheckedRelease, before: CheckedRelease | None) -> CheckedRelease:
-        """A release that this node can train on. Raises VerificationError if its tokenizer has not
-        grown from that of the release before.
+        """Return a release that this node can train on. Raises VerificationError if its tokenizer
+        has not grown from that of the release before.
         """
         if found.manifest.tokens is None or not shard_paths(found.manifest):
             raise RecipeError(
@@ -154,7 +154,7 @@ class Node:
         return found
 
     def _check_growth(self, found: CheckedRelease, needs: str) -> None:
-        """Raises VerificationError unless a release's tokenizer has grown from that with a
+        """Raise VerificationError unless a release's tokenizer has grown from that with a
         sha256.
         """
         part = tokenizer_part(found.manifest)
@@ -171,7 +171,7 @@ class Node:
     # -- assignment
 
     def assigned(self, rotation: int = 0) -> list[str]:
-        """The paths of the shards of a rotation, in the corpus; none twice."""
+        """Return the paths of the shards of a rotation, in the corpus; none twice."""
         paths = shard_paths(self.manifest)
         if self.assignment == "genesis":
             own = genesis(self.node_id, len(paths), rotation, self.shards)
@@ -180,14 +180,14 @@ class Node:
 
     @property
     def rotations(self) -> int:
-        """The rotations after which every shard that the node ever reads had its turn."""
+        """Return the rotations after which every shard that the node ever reads had its turn."""
         count = (
             len(shard_paths(self.manifest)) if self.assignment == "genesis" else len(self._names)
         )
         return max(1, math.ceil(count / self.shards))
 
     def _named(self) -> list[int]:
-        """All shards that the node holds by rendezvous hashing. Raises RecipeError."""
+        """Return all shards that the node holds by rendezvous hashing. Raises RecipeError."""
         if self.assignment == "genesis":
             return []
         assert self._nodes is not None
@@ -202,8 +202,8 @@ class Node:
     # -- shards
 
     def hold(self, rotation: int, *, refresh: bool = True) -> Held:
-        """The shards of a rotation, in the cache, each verified; `refresh`: those of the newest
-        release. They are in use until their view is closed.
+        """Return the shards of a rotation, in the cache, each verified; `refresh`: those of the
+        newest release. They are in use until their view is closed.
 
         Raises CacheLimitError (a MachineError) if they do not fit beside what is in use,
         SourceError, VerificationError, MachineError.
@@ -255,7 +255,9 @@ class Node:
             }
 
     def view(self, manifest: Manifest) -> View:
-        """The shards that the manifest of a view names; those that the cache lacks are fetched."""
+        """Return the shards that the manifest of a view names; those that the cache lacks are
+        fetched.
+        """
         return self.cache.view(manifest, self._fetch, self._reader.client.end)
 
     def prefetch(self, rotation: int, *, refresh: bool = True) -> None:
@@ -288,7 +290,7 @@ class Node:
         log: bool = True,
         prefetch: int = 2,
     ) -> NodeLoader:
-        """The batches of this node, shards after shards, as `Loader` yields them.
+        """Return the batches of this node, shards after shards, as `Loader` yields them.
 
         `plateau` is asked after every loss that is reported; None: only exhaustion rotates.
         `epochs`: how often the shards of a rotation are read before they are exhausted. `weights`
@@ -333,8 +335,8 @@ class Node:
     def replay(
         self, folder: Path | str | None = None, *, steps: int | None = None, **ranks: Any
     ) -> Iterator[Batch]:
-        """The batches that a log names, again (default: this node's own log); before step `steps`,
-        or all. `ranks`: rank, world_size and micro_batch_size.
+        """Return the batches that a log names, again (default: this node's own log); before step
+        `steps`, or all. `ranks`: rank, world_size and micro_batch_size.
 
         Raises RecipeError, SourceError, VerificationError.
         """

@@ -92,7 +92,7 @@ class NodeCache:
     def __init__(
         self, root: Path, limit: int | None = None, on_event: Callable[[str], None] | None = None
     ) -> None:
-        """Makes nothing before the first view. `limit`: bytes; None: as many as the disk has.
+        """Make nothing before the first view. `limit`: bytes; None: as many as the disk has.
         `on_event` is called with messages about what was quarantined.
         """
         self.root, self.limit = root, limit
@@ -100,7 +100,7 @@ class NodeCache:
         self._warned = self._is_own = False
 
     def path_of(self, sha256: str) -> Path:
-        """The path of the bytes with this digest, whether they exist or not."""
+        """Return the path of the bytes with this digest, whether they exist or not."""
         return self.root / "objects" / sha256[:2] / sha256
 
     # -- views
@@ -111,9 +111,9 @@ class NodeCache:
         fetch: Fetch,
         on_interrupt: Callable[[], None] = lambda: None,
     ) -> View:
-        """The corpus that a manifest describes, with all its parts; those that the cache lacks are
-        fetched. What is here already is verified again. `on_interrupt` is called on Ctrl-C: it
-        makes calls of `fetch` under way end.
+        """Return the corpus that a manifest describes, with all its parts; those that the cache
+        lacks are fetched. What is here already is verified again. `on_interrupt` is called on
+        Ctrl-C: it makes calls of `fetch` under way end.
 
         Raises CacheLimitError if it does not fit beside what is in use, MachineError, and what
         `fetch` raises.
@@ -206,7 +206,7 @@ class NodeCache:
                 ) from error
 
     def _is_right(self, path: Path, part: Part) -> bool:
-        """Whether a file has the bytes of a part; one that has not goes into quarantine."""
+        """Return whether a file has the bytes of a part; one that has not goes into quarantine."""
         wrong = "a link" if path.is_symlink() else damage(path, part.sha256, part.size)
         if wrong is None:
             return True
@@ -332,7 +332,9 @@ class NodeCache:
         return freed
 
     def _removable(self, needs: Mapping[str, int]) -> list[CacheFile]:
-        """Files that nobody uses, in the order in which they go. Removes views without a user."""
+        """Return files that nobody uses, in the order in which they go. Removes views without a
+        user.
+        """
         self._remove_unused_views()
         found = [
             one
@@ -355,7 +357,7 @@ class NodeCache:
                 os.close(handle)
 
     def _needs(self) -> dict[str, int]:
-        """What reservations of living processes name, by sha256; the notes of others are
+        """Return what reservations of living processes name, by sha256; the notes of others are
         removed.
         """
         needs: dict[str, int] = {}
@@ -369,7 +371,7 @@ class NodeCache:
         return needs
 
     def use(self) -> CacheUse:
-        """What the cache holds now."""
+        """Return what the cache holds now."""
         with self._locked():
             return self._use(self._needs())
 

@@ -59,15 +59,15 @@ class Holder(Protocol):
 
     @property
     def rotations(self) -> int:
-        """How many rotations there are until every shard had its turn."""
+        """Return how many rotations there are until every shard had its turn."""
         ...
 
     def hold(self, rotation: int, *, refresh: bool = True) -> Held:
-        """The shards of a rotation."""
+        """Return the shards of a rotation."""
         ...
 
     def view(self, manifest: manifests.Manifest) -> View:
-        """The shards that a manifest names."""
+        """Return the shards that a manifest names."""
         ...
 
     def prefetch(self, rotation: int, *, refresh: bool = True) -> None:
@@ -131,8 +131,8 @@ class NodeLoader:
         return self
 
     def __next__(self) -> Batch:
-        """The next batch. Raises SourceError if the next shards cannot be had, and may then be
-        called again; VerificationError if a shard or a release is not what it must be.
+        """Return the next batch. Raises SourceError if the next shards cannot be had, and may then
+        be called again; VerificationError if a shard or a release is not what it must be.
         """
         if self._between:
             due = self._due()
@@ -159,37 +159,37 @@ class NodeLoader:
 
     @property
     def loader(self) -> Loader:
-        """The loader of the current rotation."""
+        """Return the loader of the current rotation."""
         if self._loader is None:
             raise RecipeError("these batches are closed")
         return self._loader
 
     @property
     def held(self) -> Held:
-        """The shards of the current rotation."""
+        """Return the shards of the current rotation."""
         if self._held is None:
             raise RecipeError("these batches are closed, or between two rotations")
         return self._held
 
     @property
     def rotation(self) -> int:
-        """The number of the current rotation."""
+        """Return the number of the current rotation."""
         return self._rotation
 
     @property
     def vocabulary(self) -> int:
-        """Every token of the current rotation is below it; it grows with the tokenizer."""
+        """Return every token of the current rotation is below it; it grows with the tokenizer."""
         return self.loader.corpus.format.vocabulary
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer of the current rotation, in the cache."""
+        """Return the tokenizer of the current rotation, in the cache."""
         paths = [one.path for one in self.held.manifest.parts if one.path.startswith("tokenizer/")]
         return self.held.view.root / paths[0]
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain values from which `Node.batches(state=...)` goes on exactly, on any number of
-        ranks: the loader's state, and which shards it reads.
+        """Return plain values from which `Node.batches(state=...)` goes on exactly, on any number
+        of ranks: the loader's state, and which shards it reads.
         """
         return {
             "format": STATE_FORMAT,
@@ -223,7 +223,7 @@ class NodeLoader:
     # -- rotation
 
     def _due(self) -> Reason | None:
-        """Why the node rotates before the next step; None: it does not."""
+        """Return why the node rotates before the next step; None: it does not."""
         if self.loader.windows >= self._end:
             return "exhausted"
         begun = self.loader.plan.segments[-1].from_window
@@ -282,8 +282,8 @@ class NodeLoader:
         self._node.prefetch(held.rotation + 1, refresh=self._refresh)
 
     def _hold(self, rotation: int) -> Held:
-        """The shards of a rotation; where the cache has no room for them beside the current ones,
-        these are closed first.
+        """Return the shards of a rotation; where the cache has no room for them beside the current
+        ones, these are closed first.
         """
         try:
             return self._node.hold(rotation, refresh=self._refresh)
@@ -344,8 +344,8 @@ def _state_of(state: Mapping[str, Any]) -> _NodeState:
 def _weights_of(
     corpus: TokenCorpus, length: int, asked: Mapping[str, float] | None
 ) -> tuple[dict[str, float], dict[str, int]]:
-    """(the weights of a view's sources, the tokens of those that are left out): by tokens, in a
-    period of about SLOTS windows, or as asked.
+    """Return (the weights of a view's sources, the tokens of those that are left out): by tokens,
+    in a period of about SLOTS windows, or as asked.
 
     What has no whole window is left out, and by tokens also what would not have half a slot.
     """
@@ -367,8 +367,8 @@ def _weights_of(
 def replay(
     node: Holder, folder: Path, *, steps: int | None = None, **ranks: Any
 ) -> Iterator[Batch]:
-    """The batches that a node has seen, again, from its log: those before the last window that the
-    log names, or before step `steps`.
+    """Yield the batches that a node has seen, again, from its log: those before the last window
+    that the log names, or before step `steps`.
 
     Shards that the cache no longer has are fetched again. Raises RecipeError, VerificationError,
     SourceError (shards of a release that was withdrawn are nowhere).

@@ -81,7 +81,7 @@ class NodeLog:
     """The log of one node, written by one process at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises MachineError if another process writes it, or it cannot be written."""
+        """Raise MachineError if another process writes it, or it cannot be written."""
         self.folder = folder
         with machine_errors(folder):
             (folder / "views").mkdir(parents=True, exist_ok=True)
@@ -131,8 +131,8 @@ class NodeLog:
 
 
 def read_log(folder: Path) -> Iterator[Entry]:
-    """The entries of a log, in order. Raises RecipeError if there is none, VerificationError if a
-    line of it is not an entry.
+    """Yield the entries of a log, in order. Raises RecipeError if there is none, VerificationError
+    if a line of it is not an entry.
     """
     path = folder / LOG
     try:
@@ -156,8 +156,8 @@ def read_log(folder: Path) -> Iterator[Entry]:
 
 
 def plan_of_log(folder: Path) -> tuple[LoaderPlan, int]:
-    """The plan that a node has followed since it last began at window 0, and the window up to which
-    its log says that it was followed: that of the last loss, or of the node's end. Raises
+    """Return the plan that a node has followed since it last began at window 0, and the window up
+    to which its log says that it was followed: that of the last loss, or of the node's end. Raises
     RecipeError, VerificationError.
     """
     segments: list[PlanSegment] = []
@@ -176,7 +176,7 @@ def plan_of_log(folder: Path) -> tuple[LoaderPlan, int]:
 
 
 def view_manifest(folder: Path, digest: str) -> manifests.Manifest:
-    """The manifest of a view that a log names. Raises VerificationError."""
+    """Return the manifest of a view that a log names. Raises VerificationError."""
     path = folder / "views" / f"{digest}.json"
     try:
         data = path.read_bytes()
@@ -187,7 +187,7 @@ def view_manifest(folder: Path, digest: str) -> manifests.Manifest:
 
 
 def _whole_bytes(path: Path) -> int:
-    """The bytes of a file up to the end of its last whole line."""
+    """Return the bytes of a file up to the end of its last whole line."""
     size = os.stat(path).st_size
     with open(path, "rb") as file:
         for start in range(max(size - 1, 0) // 4096 * 4096, -1, -4096):

@@ -24,7 +24,7 @@ class PlateauRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     mean: float = 0.05
 
     def check(self) -> "PlateauRule":
-        """The rule itself. Raises RecipeError if it could never be asked."""
+        """Return the rule itself. Raises RecipeError if it could never be asked."""
         if isinstance(self.window, bool) or self.window < 1:
             raise RecipeError(f"plateau: window = {self.window!r}: it is a number of 1 or more")
         for name, value in (("variance", self.variance), ("mean", self.mean)):
@@ -33,7 +33,7 @@ class PlateauRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         return self
 
     def reached(self, losses: Sequence[float]) -> bool:
-        """Whether the last losses are a plateau; the variance is that of the population."""
+        """Return whether the last losses are a plateau; the variance is that of the population."""
         if len(losses) < self.window:
             return False
         recent = losses[-self.window :]
@@ -43,8 +43,8 @@ class PlateauRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def exhausted_at(segment: PlanSegment, epochs: int = 1) -> int:
-    """The window of the stream, the first of a step, before which every window of every source of
-    a segment was read `epochs` times.
+    """Return the window of the stream, the first of a step, before which every window of every
+    source of a segment was read `epochs` times.
 
     Sources that the mix reads faster than others have begun further epochs by then.
     """

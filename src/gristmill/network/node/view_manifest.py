@@ -11,8 +11,8 @@ from gristmill.store.parts import Part
 
 
 def shard_paths(manifest: Manifest) -> list[str]:
-    """The training shards of a corpus, in the order of its parts: a shard's place in this list is
-    its number for the rules of assignment.
+    """Return the training shards of a corpus, in the order of its parts: a shard's place in this
+    list is its number for the rules of assignment.
     """
     return [
         part.path
@@ -24,8 +24,9 @@ def shard_paths(manifest: Manifest) -> list[str]:
 
 
 def manifest_of_view(manifest: Manifest, digest: str, shards: Sequence[str]) -> Manifest:
-    """The manifest of a corpus that has some of the shards of another: these, their documents, and
-    the tokenizer. `digest` is the sha256 of the other's manifest; it is an input of the new one.
+    """Return the manifest of a corpus that has some of the shards of another: these, their
+    documents, and the tokenizer. `digest` is the sha256 of the other's manifest; it is an input of
+    the new one.
     """
     wanted = set(shards) | {path.removesuffix(".bin") + ".docs" for path in shards}
     parts = [
@@ -42,7 +43,7 @@ def manifest_of_view(manifest: Manifest, digest: str, shards: Sequence[str]) -> 
 
 
 def tokenizer_part(manifest: Manifest) -> Part:
-    """The part that is the tokenizer of its tokens. Raises VerificationError."""
+    """Return the part that is the tokenizer of its tokens. Raises VerificationError."""
     assert manifest.tokens is not None
     for part in manifest.parts:
         if part.path.startswith("tokenizer/") and part.sha256 == manifest.tokens.tokenizer:

@@ -67,7 +67,7 @@ class CloudFront(NamedTuple):
 
 
 def cloudfront_of(distribution: str | None, path: str | None) -> CloudFront | None:
-    """The distribution that the command line names. Raises RecipeError."""
+    """Return the distribution that the command line names. Raises RecipeError."""
     if distribution is None:
         if path:
             raise RecipeError("--cloudfront-path: name the distribution too (--cloudfront ID)")

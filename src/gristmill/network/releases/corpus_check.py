@@ -13,7 +13,7 @@ from gristmill.store.manifest import MANIFEST, SUMS, Manifest, sums
 
 
 def checked_corpus(root: Path) -> tuple[Manifest, bytes]:
-    """The manifest of a finished corpus that may be published, and its bytes.
+    """Return the manifest of a finished corpus that may be published, and its bytes.
 
     Raises VerificationError if it is not finished, its lock or SHA256SUMS differ, or it holds
     links; RecipeError if its recipe holds a secret.
@@ -51,7 +51,7 @@ def checked_corpus(root: Path) -> tuple[Manifest, bytes]:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """All strings in a table."""
+    """Yield all strings in a table."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

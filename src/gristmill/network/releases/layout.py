@@ -62,7 +62,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     state_size: int = 0
 
     def has(self, path: str) -> bool:
-        """Whether a part of the corpus is in the store."""
+        """Return whether a part of the corpus is in the store."""
         return is_included(path, self.included)
 
 
@@ -75,19 +75,19 @@ class Pointer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def is_included(path: str, included: Sequence[str]) -> bool:
-    """Whether a part lies in one of the folders, or is one of the files."""
+    """Return whether a part lies in one of the folders, or is one of the files."""
     return path in included or path.partition("/")[0] in included
 
 
 def object_key(sha256: str) -> str:
-    """The name of an object. Raises VerificationError if that is no sha256."""
+    """Return the name of an object. Raises VerificationError if that is no sha256."""
     if not SHA256.fullmatch(sha256):
         raise VerificationError(f"{sha256!r} is no sha256 (64 digits 0-9 a-f): names no object")
     return f"{OBJECTS}/{sha256[:2]}/{sha256}"
 
 
 def release_key(number: int) -> str:
-    """The name of a release."""
+    """Return the name of a release."""
     return f"{RELEASES}/{number:0{DIGITS}d}.json"
 
 
@@ -98,7 +98,7 @@ def release_number(key: str) -> int | None:
 
 
 def encode(value: Release | Pointer) -> bytes:
-    """The one byte form of a release or a pointer."""
+    """Return the one byte form of a release or a pointer."""
     return to_json(value)
 
 
@@ -171,7 +171,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_digest(data: bytes, sha256: str, where: str) -> bytes:
-    """The bytes, if they have this digest. Raises VerificationError."""
+    """Return the bytes, if they have this digest. Raises VerificationError."""
     found = hashlib.sha256(data).hexdigest()
     if found != sha256:
         raise VerificationError(
@@ -182,5 +182,5 @@ def check_digest(data: bytes, sha256: str, where: str) -> bytes:
 
 
 def lock_for(manifest: str) -> bytes:
-    """The lock of a corpus whose manifest has this sha256, as sha256sum would write it."""
+    """Return the lock of a corpus whose manifest has this sha256, as sha256sum would write it."""
     return f"{manifest}  {MANIFEST}\n".encode()

@@ -126,12 +126,12 @@ def _on_hub(
 
 
 def tops_of(manifest: Manifest) -> set[str]:
-    """The folders and files at the top of a corpus that hold its parts."""
+    """Return the folders and files at the top of a corpus that hold its parts."""
     return {part.path.partition("/")[0] for part in manifest.parts}
 
 
 def included_of(manifest: Manifest, with_: Sequence[str], root: Path) -> list[str]:
-    """The folders and files that go. Raises RecipeError if the corpus has none of a name."""
+    """Return the folders and files that go. Raises RecipeError if the corpus has none of a name."""
     tops = tops_of(manifest)
     if ALL in with_ or run_state.STATE in with_:
         return sorted(tops)
@@ -144,7 +144,7 @@ def included_of(manifest: Manifest, with_: Sequence[str], root: Path) -> list[st
 
 
 def _facts(publisher: Publisher, release: Release) -> dict[str, Any]:
-    """What a release is, and how it is signed."""
+    """Return what a release is, and how it is signed."""
     trust = publisher.trust
     facts = {
         "target": publisher.target.url,
@@ -161,8 +161,8 @@ def _facts(publisher: Publisher, release: Release) -> dict[str, Any]:
 
 
 def whole_parts(manifest: Manifest, included: Sequence[str], root: Path) -> list[Part]:
-    """The parts in these folders, compared with the manifest. Raises VerificationError if one is
-    not as it says.
+    """Return the parts in these folders, compared with the manifest. Raises VerificationError if
+    one is not as it says.
     """
     parts = [part for part in manifest.parts if layout.is_included(part.path, included)]
     if wrong := damaged(parts, root):
@@ -171,7 +171,7 @@ def whole_parts(manifest: Manifest, included: Sequence[str], root: Path) -> list
 
 
 def withdrawn_documents(root: Path, manifest: Manifest) -> list[WithdrawnDocument]:
-    """The documents that were withdrawn from a corpus, by number."""
+    """Return the documents that were withdrawn from a corpus, by number."""
     sources = {shard.number: shard.source for shard in manifest.raw_shards}
     return [
         WithdrawnDocument(document=number, source=sources.get(shard_of(number)))
@@ -182,9 +182,9 @@ def withdrawn_documents(root: Path, manifest: Manifest) -> list[WithdrawnDocumen
 def withdrawn_so_far(
     current: tuple[Release, str] | None, manifest: Manifest, root: Path
 ) -> list[WithdrawnDocument]:
-    """What the next release lists: the documents withdrawn from the corpus, and those that the
-    release before lists of other corpora. Raises RecipeError for a document of this corpus that was
-    withdrawn from the target alone.
+    """Return what the next release lists: the documents withdrawn from the corpus, and those that
+    the release before lists of other corpora. Raises RecipeError for a document of this corpus that
+    was withdrawn from the target alone.
     """
     withdrawn = withdrawn_documents(root, manifest)
     if current is None:
@@ -205,7 +205,7 @@ def withdrawn_so_far(
 def _made_before(
     current: tuple[Release, str] | None, manifest: str, included: list[str], state: str | None
 ) -> Release | None:
-    """The newest release, if it is of this manifest, these folders and this state."""
+    """Return the newest release, if it is of this manifest, these folders and this state."""
     if current is None:
         return None
     wanted = (manifest, included, state)

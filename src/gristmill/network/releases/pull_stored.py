@@ -22,7 +22,8 @@ from gristmill.store.parts import machine_errors, write_bytes
 
 
 def stored_at(urls: Sequence[str | Path] | str | Path) -> Bucket | None:
-    """The prefix of a finished corpus that is no release; None: what is there is something else.
+    """Return the prefix of a finished corpus that is no release; None: what is there is something
+    else.
 
     Raises RecipeError for a corpus that no run has finished.
     """
@@ -94,20 +95,20 @@ def pull_stored(
 
 
 def status_of_stored(bucket: Bucket) -> dict[str, Any]:
-    """`url`, `manifest`, and the figures of the manifest (corpus/summary.py)."""
+    """Return `url`, `manifest`, and the figures of the manifest (corpus/summary.py)."""
     manifest, data = _manifest(bucket)
     sha256 = manifests.lock_of(data).decode().partition(" ")[0]
     return {"url": bucket.url, "manifest": sha256, **summary.summary(manifest)}
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """The status for people."""
+    """Return the status for people."""
     said = f"{found['url']}: written by a run, manifest {found['manifest']}"
     return [said, *summary.lines(found)]
 
 
 def _manifest(bucket: Bucket) -> tuple[Manifest, bytes]:
-    """The manifest, its lock checked. Raises VerificationError."""
+    """Return the manifest, its lock checked. Raises VerificationError."""
     found, lock = bucket.get(manifests.MANIFEST, LARGEST), bucket.get(manifests.LOCK, 1 << 16)
     if found is None:
         raise VerificationError(f"{bucket.url}: {manifests.MANIFEST} is gone")

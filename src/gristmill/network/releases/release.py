@@ -111,7 +111,7 @@ class ReleaseReader:
     # -- the newest release
 
     def newest(self) -> CheckedRelease:
-        """The newest release, of the first address whose answer is sound.
+        """Return the newest release, of the first address whose answer is sound.
 
         Raises VerificationError if what was read must not be used, SourceError if no address can
         be read; the message has a line for each address.
@@ -149,7 +149,7 @@ class ReleaseReader:
             yield
 
     def _signed(self, url: str) -> tuple[int, str]:
-        """(number, sha256) of the newest release, by the keys of the pinned root."""
+        """Return (number, sha256) of the newest release, by the keys of the pinned root."""
         from gristmill.network.trust.trust_reader import newest_signed
 
         assert self.root is not None
@@ -168,8 +168,8 @@ class ReleaseReader:
         return earlier if earlier.is_dir() else self.state / key_for(self.root) / layout.TRUST
 
     def expires(self, release: CheckedRelease) -> dict[str, datetime]:
-        """When the signatures of the newest release expire, by role. Without a pinned root it is
-        what its address says of root and timestamp; nothing where it has none.
+        """Return when the signatures of the newest release expire, by role. Without a pinned root
+        it is what its address says of root and timestamp; nothing where it has none.
         """
         url = next(url for url in self.urls if Remote(url).shown == release.url)
         found = {}
@@ -187,7 +187,7 @@ class ReleaseReader:
         return found
 
     def _named(self, url: str) -> tuple[int, str]:
-        """(number, sha256) of the newest release, by the pointer."""
+        """Return (number, sha256) of the newest release, by the pointer."""
         where = f"{url}/{layout.POINTER}"
         try:
             data = self.small(where, layout.LARGEST_POINTER)
@@ -202,7 +202,7 @@ class ReleaseReader:
         return pointer.release, pointer.sha256
 
     def _checked(self, url: str, number: int, sha256: str) -> CheckedRelease:
-        """The release that is named, with its manifest."""
+        """Return the release that is named, with its manifest."""
         shown = Remote(url).shown
         self._memory.refuse_older(number, sha256, None, shown)
         where = f"{shown}/{layout.release_key(number)}"
@@ -228,7 +228,7 @@ class ReleaseReader:
     # -- objects
 
     def read_object(self, sha256: str, size: int) -> bytes:
-        """A small object, in memory, compared with its digest. Raises as `newest`."""
+        """Return a small object, in memory, compared with its digest. Raises as `newest`."""
         return self._first(lambda url: self._object_at(url, sha256, size))
 
     def _object_at(self, url: str, sha256: str, size: int) -> bytes:
@@ -280,7 +280,7 @@ class ReleaseReader:
     # -- bytes
 
     def small(self, url: str, most: int) -> bytes:
-        """The bytes of a file of at most `most` bytes. Raises SourceError."""
+        """Return the bytes of a file of at most `most` bytes. Raises SourceError."""
         remote = Remote(url)
         if url.startswith("file://"):
             with _reading(url) as blocks:
@@ -293,8 +293,8 @@ class ReleaseReader:
         return self.client.retrying(remote.shown, ask)
 
     def _first(self, ask: Callable[[str], T]) -> T:
-        """The result of the first address that has one. Raises what the last one raised, with a
-        line for each.
+        """Return the result of the first address that has one. Raises what the last one raised,
+        with a line for each.
         """
         failed: list[GristmillError] = []
         for url in self.urls:
@@ -315,7 +315,7 @@ class ReleaseReader:
 
 
 def _address(url: str) -> str:
-    """A URL without a slash at its end; a folder as a file:// URL."""
+    """Return a URL without a slash at its end; a folder as a file:// URL."""
     if is_url(url):
         return url.rstrip("/")
     return Path(os.path.abspath(url)).as_uri()

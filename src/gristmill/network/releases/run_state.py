@@ -49,8 +49,8 @@ class RunState(NamedTuple):
 
 
 def needed_for_next_run(root: Path, manifest: Manifest) -> RunState:
-    """What the next run of a finished corpus would use of its work/. Raises RecipeError where that
-    is not there any more.
+    """Return what the next run of a finished corpus would use of its work/. Raises RecipeError
+    where that is not there any more.
     """
     corpus = Corpus(root)
     parts = {part.path: part.sha256 for part in manifest.parts}
@@ -81,7 +81,7 @@ def needed_for_next_run(root: Path, manifest: Manifest) -> RunState:
 
 
 def objects_of(data: bytes) -> set[str]:
-    """The digests of the files that a list names. Raises VerificationError."""
+    """Return the digests of the files that a list names. Raises VerificationError."""
     try:
         return {part.sha256 for part in msgspec.json.decode(data, type=StateList).files}
     except NO_JSON as error:

@@ -64,7 +64,7 @@ def token_samples(root: Path) -> list[Sample]:
 
 
 def redacted(samples: list[Sample]) -> list[Sample]:
-    """Samples without personal data, as the step `private` finds it, cut to their length."""
+    """Return samples without personal data, as the step `private` finds it, cut to their length."""
     if not samples:
         return []
     step = Private()

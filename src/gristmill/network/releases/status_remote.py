@@ -15,10 +15,10 @@ GROWING = ("documents", "tokens", "token_shards", "bytes")
 
 
 def status_of_release(reader: ReleaseReader) -> dict[str, Any]:
-    """The newest release: `release`, `minimum`, `signed`, `manifest`, `included`, `url`, when its
-    signatures expire (`expires`, by role: checked where a root is pinned, else as the address says;
-    empty where nothing is signed) and `warnings` of that, and the figures of its manifest
-    (corpus/summary.py).
+    """Return the newest release: `release`, `minimum`, `signed`, `manifest`, `included`, `url`,
+    when its signatures expire (`expires`, by role: checked where a root is pinned, else as the
+    address says; empty where nothing is signed) and `warnings` of that, and the figures of its
+    manifest (corpus/summary.py).
 
     Raises SourceError if no address can be read, VerificationError if what is there must not be
     used.
@@ -58,7 +58,7 @@ def watched(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[dict[str, Any]]:
-    """Statuses, one each `interval` seconds, without end or `looks` times.
+    """Yield statuses, one each `interval` seconds, without end or `looks` times.
 
     Each has `event` ("status"), `time` (UTC), `rate` (what grew since the look before, a second;
     null at first) and `errors` (how many looks failed so far). A look that fails has `event`
@@ -90,7 +90,7 @@ def watched(
 
 
 def rate_line(found: dict[str, Any]) -> str:
-    """What grew since the look before, for people."""
+    """Return what grew since the look before, for people."""
     rate = found["rate"] or {}
     grew = ", ".join(f"{count:+,.1f} {name}" for name, count in rate.items() if count)
     failed = f"; {found['errors']} looks failed" if found["errors"] else ""

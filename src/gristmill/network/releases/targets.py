@@ -67,13 +67,13 @@ class Target(Protocol):
         """
 
     def get(self, key: str, most: int) -> StoredFile | None:
-        """A small file; None if it is absent. Raises VerificationError if it is larger."""
+        """Return a small file; None if it is absent. Raises VerificationError if it is larger."""
 
     def blocks(self, key: str) -> Iterator[bytes]:
-        """The bytes of an object. Raises VerificationError if it is absent."""
+        """Return the bytes of an object. Raises VerificationError if it is absent."""
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """The names below a folder, and their bytes."""
+        """Return the names below a folder, and their bytes."""
 
     def delete(self, key: str) -> None:
         """Remove a name, if it is there."""
@@ -102,7 +102,7 @@ def open_target(url: str | Path) -> Target:
 
 
 def folder_of(url: str | Path) -> Path | None:
-    """The folder of a target; None: it is none."""
+    """Return the folder of a target; None: it is none."""
     given = str(url)
     if given.startswith("file://"):
         return Path(os.path.abspath(os.fsdecode(local_path(given))))
@@ -112,7 +112,7 @@ def folder_of(url: str | Path) -> Path | None:
 
 
 def _is_release(names: set[str], target: Target) -> bool:
-    """Whether a target with these names at its top has a release, or a root, that an earlier
+    """Return whether a target with these names at its top has a release, or a root, that an earlier
     version of gristmill wrote.
     """
     with suppress(VerificationError):
@@ -138,7 +138,7 @@ class FolderTarget:
     """A folder, which a web server shows."""
 
     def __init__(self, root: Path) -> None:
-        """Makes the folder, or raises MachineError where it is somebody's."""
+        """Make the folder, or raises MachineError where it is somebody's."""
         self.root = Path(os.path.abspath(root))
         self.url = self.root.as_uri()
         with machine_errors(self.root, every=True):
@@ -229,7 +229,7 @@ class BucketTarget:
     """A prefix in a bucket of an object store (store/bucket/bucket.py)."""
 
     def __init__(self, url: str) -> None:
-        """Sends no request. Raises RecipeError if the URL cannot be one."""
+        """Send no request. Raises RecipeError if the URL cannot be one."""
         kept = "Nothing that is published has changed, and what was uploaded is used again"
         self._bucket = Bucket(url, kept)
         self.url = self._bucket.url
@@ -277,7 +277,7 @@ class BucketTarget:
 
 
 def changed(url: str, key: str) -> str:
-    """What a publisher is told who was not the first."""
+    """Return what a publisher is told who was not the first."""
     return (
         f"{url}/{key}: another publisher wrote it meanwhile. What it published is untouched: look "
         "at it, then run the command again"

@@ -52,7 +52,7 @@ def write_draft(
 
 
 def read_draft(path: Path, role: str | None = None) -> "Metadata[Any]":
-    """The metadata of a file. Raises RecipeError, VerificationError."""
+    """Return the metadata of a file. Raises RecipeError, VerificationError."""
     try:
         import tuf.api.metadata  # noqa: F401
     except ImportError:
@@ -86,9 +86,9 @@ def sign_draft(
 def described(
     path: Path, draft: "Metadata[Any]", roots: "Sequence[Metadata[Root]]"
 ) -> dict[str, Any]:
-    """What a draft says, for those who sign it: `file`, `role`, `version`, `expires`, `keys` (that
-    signed); of a root `roles`, of targets `release`. `needed`: for each root that is known, how
-    many signatures its keys gave, and how many they must give.
+    """Return what a draft says, for those who sign it: `file`, `role`, `version`, `expires`, `keys`
+    (that signed); of a root `roles`, of targets `release`. `needed`: for each root that is known,
+    how many signatures its keys gave, and how many they must give.
     """
     signed = draft.signed
     found: dict[str, Any] = {

@@ -60,7 +60,7 @@ def new_key(path: Path, passphrase: str) -> dict[str, str]:
 
 
 def load_signer(path: Path, passphrase: str) -> "CryptoSigner":
-    """The signer of a private key's file. Raises RecipeError."""
+    """Return the signer of a private key's file. Raises RecipeError."""
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -80,8 +80,8 @@ def load_signer(path: Path, passphrase: str) -> "CryptoSigner":
 
 
 def load_signers(paths: Sequence[Path | str], passphrase: str | None) -> "list[CryptoSigner]":
-    """The signers of private keys; `passphrase` is by default that of the environment. Raises
-    RecipeError.
+    """Return the signers of private keys; `passphrase` is by default that of the environment.
+    Raises RecipeError.
     """
     if not paths:
         return []
@@ -92,7 +92,7 @@ def load_signers(paths: Sequence[Path | str], passphrase: str | None) -> "list[C
 
 
 def load_public(path: Path) -> "Key":
-    """The public key of a .pub file. Raises RecipeError."""
+    """Return the public key of a .pub file. Raises RecipeError."""
     try:
         from securesystemslib.signer import Key
     except ImportError:

@@ -80,12 +80,12 @@ class Trust:
 
     @property
     def exists(self) -> bool:
-        """Whether the target's releases are signed."""
+        """Return whether the target's releases are signed."""
         return bool(self.roots)
 
     @property
     def root(self) -> "Metadata[Root]":
-        """The newest root."""
+        """Return the newest root."""
         return self.roots[-1]
 
     def signed_release(self) -> tuple[int, str] | None:
@@ -128,8 +128,8 @@ class Trust:
         return self._checked(found.data, role, key)
 
     def _checked(self, data: bytes, role: str, key: str) -> "Metadata[Any]":
-        """Metadata that the newest root's keys signed, or those of the root before: a publisher
-        may have been killed between a new root and what its keys sign.
+        """Return metadata that the newest root's keys signed, or those of the root before: a
+        publisher may have been killed between a new root and what its keys sign.
         """
         where = f"{self._target.url}/{key}"
         found = decoded(data, role, where)
@@ -140,7 +140,7 @@ class Trust:
         return found
 
     def versions(self) -> dict[str, dict[str, Any]]:
-        """Version and expiry of each role."""
+        """Return version and expiry of each role."""
         every = {"root": self.root, **self._found}
         return {
             role: {
@@ -152,7 +152,7 @@ class Trust:
         }
 
     def warnings(self) -> list[str]:
-        """What people are told of signatures that expire soon."""
+        """Return what people are told of signatures that expire soon."""
         every = {"root": self.root, **self._found}
         return expiry_lines({role: found.signed.expires for role, found in every.items()})
 
@@ -184,11 +184,11 @@ class Trust:
         self._signed_targets = draft
 
     def draft_targets(self, number: int, release: bytes, lock: bytes) -> "Metadata[Targets]":
-        """The targets that say that a release is the newest, without a signature."""
+        """Return the targets that say that a release is the newest, without a signature."""
         return self._next_targets(named_targets(number, release, lock))
 
     def draft_renewal(self) -> "Metadata[Targets]":
-        """The targets that are there with a new expiry, without a signature."""
+        """Return the targets that are there with a new expiry, without a signature."""
         self._refuse_empty()
         return self._next_targets(self._found["targets"].signed.targets)
 
@@ -255,8 +255,8 @@ class Trust:
         return roles
 
     def _unsigned(self) -> list[str]:
-        """The first role that the newest root's keys did not sign, or that is to be written, and
-        those that name it.
+        """Return the first role that the newest root's keys did not sign, or that is to be written,
+        and those that name it.
         """
         if not self._found:
             return []
@@ -272,7 +272,7 @@ class Trust:
         self.check_signers([role for role in roles if role not in given])
 
     def draft_root(self, changes: Mapping[str, RoleChange]) -> "Metadata[Root]":
-        """The next root, without a signature: other keys or thresholds, and a new expiry.
+        """Return the next root, without a signature: other keys or thresholds, and a new expiry.
 
         Of the first one, a role without keys gets every key at hand, of which one suffices.
         """

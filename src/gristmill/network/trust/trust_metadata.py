@@ -43,18 +43,18 @@ class SignatureCount(NamedTuple):
 
     @property
     def enough(self) -> bool:
-        """Whether no further signature is needed."""
+        """Return whether no further signature is needed."""
         return len(self.keys) >= self.threshold
 
 
 def unpublished(made: "Metadata[Any]") -> "Metadata[Any]":
-    """Metadata whose first version is still to be written."""
+    """Return metadata whose first version is still to be written."""
     made.signed.version = 0
     return made
 
 
 def decoded(data: bytes, role: str | None, where: str) -> "Metadata[Any]":
-    """Metadata of a role (None: of any). Raises VerificationError."""
+    """Return metadata of a role (None: of any). Raises VerificationError."""
     from tuf.api.exceptions import RepositoryError
     from tuf.api.metadata import Metadata
 
@@ -68,8 +68,8 @@ def decoded(data: bytes, role: str | None, where: str) -> "Metadata[Any]":
 
 
 def read_roots(target: Target) -> "list[Metadata[Root]]":
-    """All versions of the root of a target, each signed by the keys of the one before and its own.
-    Raises VerificationError, MachineError.
+    """Return all versions of the root of a target, each signed by the keys of the one before and
+    its own. Raises VerificationError, MachineError.
     """
     roots: list[Metadata[Root]] = []
     for version in range(1, VERSIONS):
@@ -90,7 +90,7 @@ def read_roots(target: Target) -> "list[Metadata[Root]]":
 
 
 def signatures(root: "Metadata[Root]", found: "Metadata[Any]") -> SignatureCount:
-    """Which keys of a root signed metadata."""
+    """Return which keys of a root signed metadata."""
     result = root.signed.get_verification_result(
         found.signed.type, found.signed_bytes, found.signatures
     )
@@ -98,14 +98,14 @@ def signatures(root: "Metadata[Root]", found: "Metadata[Any]") -> SignatureCount
 
 
 def is_signed(root: "Metadata[Root]", found: "Metadata[Any]") -> bool:
-    """Whether enough keys of a root signed metadata."""
+    """Return whether enough keys of a root signed metadata."""
     return signatures(root, found).enough
 
 
 def signers_of(
     signers: "Iterable[Signer]", role: str, *roots: "Metadata[Root] | None"
 ) -> "list[Signer]":
-    """Those whose key may sign a role, by any of the roots."""
+    """Return those whose key may sign a role, by any of the roots."""
     keys: set[str] = set()
     for root in roots:
         keys |= set() if root is None else set(root.signed.roles[role].keyids)
@@ -143,7 +143,7 @@ def check_draft(draft: "Metadata[Any]", before: "Metadata[Any] | None", where: s
 
 
 def named_targets(number: int, release: bytes, lock: bytes) -> "dict[str, TargetFile]":
-    """What the targets name: a release, and the lock of its corpus."""
+    """Return what the targets name: a release, and the lock of its corpus."""
     from tuf.api.metadata import TargetFile
 
     key = release_key(number)
@@ -153,12 +153,14 @@ def named_targets(number: int, release: bytes, lock: bytes) -> "dict[str, Target
 
 
 def expiry(days: int) -> datetime:
-    """The time in `days` days."""
+    """Return the time in `days` days."""
     return datetime.now(UTC).replace(microsecond=0) + timedelta(days=days)
 
 
 def expiry_lines(expires: Mapping[str, datetime], now: datetime | None = None) -> list[str]:
-    """What people are told of metadata that expire soon, or have expired: a line for each role."""
+    """Return what people are told of metadata that expire soon, or have expired: a line for each
+    role.
+    """
     now = now or datetime.now(UTC)
     verb = {"root": "release rotate", "targets": "release sign --all"}
     lines = []

@@ -32,7 +32,7 @@ FetchMetadata = Callable[[str, int], bytes]
 def newest_signed(
     fetch: FetchMetadata, root: bytes, state: Path, where: str, pinned: str = "the pinned root"
 ) -> tuple[int, str]:
-    """(number, sha256) of the release that the keys of `root` say is the newest.
+    """Return (number, sha256) of the release that the keys of `root` say is the newest.
 
     `state` remembers the metadata. `where` begins messages; `pinned` is the file of `root`. Raises
     VerificationError if the metadata are missing, expired, older than what was seen, or not signed
@@ -76,7 +76,7 @@ def newest_signed(
 
 
 def _release_of(updater: "Updater", where: str) -> tuple[int, str]:
-    """The release among the targets."""
+    """Return the release among the targets."""
     lock = updater.get_targetinfo(LOCK)
     number = None if lock is None else number_of(lock)
     target = None if number is None else updater.get_targetinfo(layout.release_key(number))
@@ -90,14 +90,14 @@ def _release_of(updater: "Updater", where: str) -> tuple[int, str]:
 
 
 def number_of(lock: "TargetFile") -> int | None:
-    """The release's number, which the target `manifest.lock` carries."""
+    """Return the release's number, which the target `manifest.lock` carries."""
     custom = lock.unrecognized_fields.get("custom")
     number = custom.get("release") if isinstance(custom, dict) else None
     return number if type(number) is int and number > 0 else None
 
 
 def _said(error: Exception, where: str, last: str) -> str:
-    """What an error of python-tuf means, and what to do."""
+    """Return what an error of python-tuf means, and what to do."""
     from tuf.api import exceptions
 
     file = f"{where}/{layout.TRUST}/{last}"
@@ -125,7 +125,7 @@ class _Fetcher:
         self.last = ""  # the name of the last file that was asked for
 
     def download_bytes(self, url: str, max_length: int) -> bytes:
-        """The bytes of a file of at most `max_length`. Raises DownloadError."""
+        """Return the bytes of a file of at most `max_length`. Raises DownloadError."""
         from tuf.api import exceptions
 
         name = url.removeprefix(self._base)

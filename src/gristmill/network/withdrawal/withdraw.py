@@ -101,7 +101,7 @@ def withdraw(
 
 
 def listed_documents(root: Path, manifest: Manifest) -> Urls:
-    """The documents that were withdrawn from a corpus."""
+    """Return the documents that were withdrawn from a corpus."""
     if all(part.path != WITHDRAWN for part in manifest.parts):
         return {}
     return read_list((root / WITHDRAWN).read_bytes(), str(root / WITHDRAWN)).urls
@@ -117,7 +117,7 @@ def _verdicts(root: Path, manifest: Manifest, columns: list[str]) -> Iterator[pa
 
 
 def _found(root: Path, manifest: Manifest, asked: Sequence[str]) -> Urls:
-    """The documents asked for and their copies, with their URLs."""
+    """Return the documents asked for and their copies, with their URLs."""
     numbers, urls = set[int](), set[str]()
     for one in asked:
         shard, colon, row = one.partition(":")
@@ -206,7 +206,7 @@ def _written(task: Withdrawal) -> dict[str, int]:
 
 
 def _recipe(manifest: Manifest) -> dict[str, Any]:
-    """The stored recipe, with the step that drops what is listed before all others."""
+    """Return the stored recipe, with the step that drops what is listed before all others."""
     steps = [step for step in manifest.recipe["step"] if step["use"] != STEP]
     given = {**manifest.recipe, "step": [{"use": STEP, "list": WITHDRAWN}]}
     ours = stored(msgspec.convert(given, Recipe))["step"]
@@ -214,7 +214,7 @@ def _recipe(manifest: Manifest) -> dict[str, Any]:
 
 
 def _funnel(manifest: Manifest, before: Before, count: int) -> dict[str, Any]:
-    """The funnel with the documents dropped by the step that comes after `read`."""
+    """Return the funnel with the documents dropped by the step that comes after `read`."""
     funnel = msgspec.to_builtins(manifest.funnel)
     steps = {step["step"]: dict(step["reasons"]) for step in funnel["steps"]}
     for reason, number in before.reasons.items():

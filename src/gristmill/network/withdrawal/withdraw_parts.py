@@ -47,12 +47,12 @@ class Withdrawal(NamedTuple):
 
     @property
     def numbers(self) -> np.ndarray:
-        """Those that go now: (n,) int64, ascending."""
+        """Return those that go now: (n,) int64, ascending."""
         return np.array(sorted(self.now), np.int64)
 
     @property
     def shards(self) -> list[int]:
-        """The raw shards that the documents are in."""
+        """Return the raw shards that the documents are in."""
         return sorted({schema.shard_of(number) for number in self.now})
 
 
@@ -90,7 +90,7 @@ def token_shard(task: Withdrawal, docs: Part) -> tuple[int, list[Part]]:
 
 
 def rewritten(task: Withdrawal, part: Part, before: Before) -> list[Part]:
-    """A part without the documents; nothing if they are not in it."""
+    """Return a part without the documents; nothing if they are not in it."""
     folder = part.path.partition("/")[0]
     numbers = pa.array(task.numbers)
 
@@ -129,7 +129,7 @@ def rewritten(task: Withdrawal, part: Part, before: Before) -> list[Part]:
 
 
 def _of_shard(path: str) -> int:
-    """The raw shard of a table, such as verdicts/00042.parquet; -1: it is of none."""
+    """Return the raw shard of a table, such as verdicts/00042.parquet; -1: it is of none."""
     name = path.rpartition("/")[2].removesuffix(".parquet")
     return int(name) if path.endswith(".parquet") and name.isdecimal() else -1
 
@@ -163,7 +163,7 @@ def _dropped(batch: pa.RecordBatch, numbers: pa.Array, before: Before) -> pa.Rec
 
 
 def _counted(batch: pa.RecordBatch, left: pa.RecordBatch, texts: dict[str, int]) -> pa.RecordBatch:
-    """What is left of a batch of texts; what is not is counted."""
+    """Return what is left of a batch of texts; what is not is counted."""
     for name, size in (("characters", pc.utf8_length), ("bytes", pc.binary_length)):
         sums = [pc.sum(size(one["text"])).as_py() or 0 for one in (batch, left)]
         texts[name] = texts.get(name, 0) + sums[0] - sums[1]
@@ -171,7 +171,7 @@ def _counted(batch: pa.RecordBatch, left: pa.RecordBatch, texts: dict[str, int])
 
 
 def _fewer(batch: pa.RecordBatch, copies: dict[tuple[int, str], int]) -> pa.RecordBatch:
-    """Copies of documents of other corpora, less those that are withdrawn."""
+    """Return copies of documents of other corpora, less those that are withdrawn."""
     keys = zip(batch["keeper"].to_pylist(), batch["keeper_corpus"].to_pylist(), strict=True)
     gone = pa.array([copies.get(key, 0) for key in keys], pa.int64())
     counts = pc.subtract(batch["copies"], gone)
@@ -187,8 +187,8 @@ def _untold(batch: pa.RecordBatch, numbers: pa.Array) -> pa.RecordBatch:
 
 
 def _measures(task: Withdrawal, part: Part) -> list[Part]:
-    """The measures of a raw shard: those of withdrawn documents are null, and a column says which
-    are withdrawn, as the step `withdrawn` measures it.
+    """Return the measures of a raw shard: those of withdrawn documents are null, and a column says
+    which are withdrawn, as the step `withdrawn` measures it.
     """
     root, number = task.corpus.root, _of_shard(part.path)
     kind = pq.read_schema(root / part.path)
@@ -219,7 +219,7 @@ def _measures(task: Withdrawal, part: Part) -> list[Part]:
 
 
 def _unread(task: Withdrawal, shard: int) -> pa.Array:
-    """The documents of a raw shard that no step saw: dropped as they were read."""
+    """Return the documents of a raw shard that no step saw: dropped as they were read."""
     path = task.corpus.root / f"verdicts/{shard_name(shard)}.parquet"
     found = [
         batch.filter(pc.fill_null(pc.starts_with(batch["reason"], "read."), False))["document"]
@@ -229,7 +229,9 @@ def _unread(task: Withdrawal, shard: int) -> pa.Array:
 
 
 def _index(task: Withdrawal, keys: Part) -> list[Part]:
-    """A partition of the index without the documents' entries: the keys, and their documents."""
+    """Return a partition of the index without the documents' entries: the keys, and their
+    documents.
+    """
     root, stage = task.corpus.root, task.corpus.stage
     path = keys.path.removesuffix(".keys") + ".documents"
     documents = np.fromfile(root / path, "<i8")

@@ -128,13 +128,15 @@ def _deleted(target: Target, newest: Release, manifest: Manifest) -> list[str]:
 
 
 def _of_state(target: Target, sha256: str) -> set[str]:
-    """The digests of the list of a run's state and of its files: they hold tokens as well."""
+    """Return the digests of the list of a run's state and of its files: they hold tokens as
+    well.
+    """
     found = target.get(layout.object_key(sha256), run_state.LARGEST)
     return {sha256} if found is None else {sha256, *run_state.objects_of(found.data)}
 
 
 def _named(target: Target, release: Release) -> set[str]:
-    """The digests of all objects that a release has."""
+    """Return the digests of all objects that a release has."""
     key = layout.object_key(release.manifest)
     found = target.get(key, layout.LARGEST_MANIFEST)
     if found is None:

@@ -73,12 +73,12 @@ class Row(NamedTuple):
 
 
 def name_of(shard: PlannedShard) -> str:
-    """A raw shard's name as it may be printed."""
+    """Return a raw shard's name as it may be printed."""
     return shown(shard.url) if is_url(shard.url) else shard.url
 
 
 def label(shard: PlannedShard) -> str:
-    """A raw shard, as messages name it."""
+    """Return a raw shard, as messages name it."""
     return f"shard {shard_name(shard.number)} ({name_of(shard)})"
 
 
@@ -112,7 +112,7 @@ class Fetch:
     # -- before anything is fetched
 
     def preview(self) -> list[Row]:
-        """What would be fetched, and how much; servers are asked for sizes, and nothing is
+        """Return what would be fetched, and how much; servers are asked for sizes, and nothing is
         written.
         """
         with ThreadPoolExecutor(self._transfer.client.settings.connections) as threads:
@@ -159,7 +159,7 @@ class Fetch:
             )
 
     def not_here(self, numbers: Collection[int]) -> list[int]:
-        """Which of these pinned shards are neither on this machine nor in the cache."""
+        """Return which of these pinned shards are neither on this machine nor in the cache."""
         found = []
         for shard in self._wanted:
             if shard.number in numbers and shard.sha256 is not None:
@@ -175,8 +175,8 @@ class Fetch:
     # -- the fetch
 
     def all(self, corpus: Path, progress: Progress, keep: Callable[[Plan], None]) -> Result:
-        """The phase: registered in the cache, so that no other run evicts what is needed; then
-        `run`.
+        """Return the phase: registered in the cache, so that no other run evicts what is needed;
+        then `run`.
         """
         remote = [
             shard.url
@@ -317,8 +317,8 @@ class Fetch:
             self._sizes.append(transfer["bytes"])
 
     def _transfers(self) -> tuple[list[dict[str, Any]], int, int | None]:
-        """(what is under way, bytes that came, about how many are still to come: those not begun
-        count as the mean).
+        """Return (what is under way, bytes that came, about how many are still to come: those not
+        begun count as the mean).
         """
         shards = list(self._under_way.values())
         came = self._came + sum(transfer["bytes"] - transfer["resumed"] for transfer in shards)
@@ -429,7 +429,9 @@ def _put(ended: Ended, shard: PlannedShard, future: "Future[Fetched]") -> None:
 
 
 def _without_returned(pinned: list[PlannedShard], failed: bool, asked: Asked) -> list[PlannedShard]:
-    """What was absent before, was planned once more and failed again keeps its old number only."""
+    """Return what was absent before, was planned once more and failed again keeps its old number
+    only.
+    """
     shards = list(pinned)
     if failed and not asked.allow_missing:
         missing = {(shard.source, shard.url) for shard in shards if shard.missing is not None}

@@ -53,7 +53,7 @@ class FetchOnNodes:
         self._machines, self._transfer, self._store = machines, transfer, store
 
     def may(self, remote: Remote) -> bool:
-        """Whether nodes may fetch a file: no secret of the driver is needed for it."""
+        """Return whether nodes may fetch a file: no secret of the driver is needed for it."""
         secret = remote.authorization or (user_of(remote.url) if "://" in remote.url else None)
         token = os.environ.get(HUB_TOKEN) if remote.url.startswith(HUB) else None
         return not (secret or token or self._transfer.resume_only)
@@ -80,7 +80,7 @@ class FetchOnNodes:
 
 
 def nodes_of(engine: Engine, transfer: Transfer, corpus: Corpus) -> FetchOnNodes | None:
-    """What fetches on the nodes of an engine; None: all work is on this machine."""
+    """Return what fetches on the nodes of an engine; None: all work is on this machine."""
     machines = engine.other_machines()
     store = corpus.objects if isinstance(corpus, StoredCorpus) else None
     return FetchOnNodes(machines, transfer, store) if machines is not None else None

@@ -6,8 +6,8 @@ from gristmill.phases.inputs.fetch import Row, name_of
 
 
 def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
-    """What a dry run prints: for each raw shard, then in all, a table for machines and a line for
-    people.
+    """Return what a dry run prints: for each raw shard, then in all, a table for machines and a
+    line for people.
     """
     out: list[tuple[dict[str, Any], str]] = []
     for row in rows:

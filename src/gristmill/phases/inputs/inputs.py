@@ -82,7 +82,7 @@ def _refuse_new_numbers(plan: Plan, source: str, path: Path, name: str) -> None:
 
 
 def installed(recipe: Recipe, source: str) -> dict[str, Input]:
-    """The inputs of a source's post-dedup steps, where packages hold them all.
+    """Return the inputs of a source's post-dedup steps, where packages hold them all.
 
     Raises RecipeError where a file does.
     """
@@ -93,8 +93,8 @@ def installed(recipe: Recipe, source: str) -> dict[str, Input]:
 
 
 def is_as_made(given: Input, what: str, inputs: Mapping[str, Any]) -> bool:
-    """Whether an input is what a corpus was made with, by its manifest's `inputs`, whatever the
-    source.
+    """Return whether an input is what a corpus was made with, by its manifest's `inputs`, whatever
+    the source.
     """
     return given.sha256 in [
         entry["sha256"] for name, entry in inputs.items() if name.partition("[")[0] == what

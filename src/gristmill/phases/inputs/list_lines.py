@@ -39,15 +39,17 @@ LONGEST = 4096  # characters of a line
 
 
 def host_of(url: str) -> str:
-    """The host, with its port where it is not the usual one, or the bucket that sees a request."""
+    """Return the host, with its port where it is not the usual one, or the bucket that sees a
+    request.
+    """
     if url.startswith(urls.HUB):
         return urlsplit(hub_endpoint()).netloc.lower()
     return urls.origin(url)[1]
 
 
 def may_stay_near(source: Source, url: str, allowed: Collection[str]) -> bool:
-    """Whether a URL of a source may lead into this machine's network: the recipe, the command line
-    or a list that lies here names its host.
+    """Return whether a URL of a source may lead into this machine's network: the recipe, the
+    command line or a list that lies here names its host.
     """
     if not url.startswith(urls.WEB) or secrets.is_allowed(host_of(url), allowed):
         return True
@@ -60,14 +62,16 @@ def may_stay_near(source: Source, url: str, allowed: Collection[str]) -> bool:
 
 
 def list_remote(source: Source, remote: Remote, allowed: Collection[str]) -> Remote:
-    """How to ask for a list: at a public address only, where its lines go on to another place."""
+    """Return how to ask for a list: at a public address only, where its lines go on to another
+    place.
+    """
     if not remote.url.startswith(urls.WEB) or is_private(remote.url, remote):
         return remote
     return remote._replace(public=not secrets.is_allowed(host_of(source.base_url), allowed))
 
 
 def is_private(name: str, remote: Remote | None) -> bool:
-    """Whether not everybody can read a list; `remote` is None for a file."""
+    """Return whether not everybody can read a list; `remote` is None for a file."""
     if remote is None or not name.startswith(urls.WEB):
         return True
     return remote.authorization is not None or _is_here(name)
@@ -76,7 +80,9 @@ def is_private(name: str, remote: Remote | None) -> bool:
 def named_urls(
     source: Source, name: str, remote: Remote | None, lines: list[str], allowed: Collection[str]
 ) -> list[str]:
-    """The URLs that the lines of a list name, before any is asked for. Raises RecipeError."""
+    """Return the URLs that the lines of a list name, before any is asked for. Raises
+    RecipeError.
+    """
     if not is_private(name, remote):
         return [_joined(source, line) for line in lines]
     shown = urls.shown(name) if remote is not None else name
@@ -128,14 +134,14 @@ def _is_whole(line: str) -> bool:
 
 
 def _is_same_place(name: str, base: str) -> bool:
-    """Whether a private list and its shards are on one host, in one bucket or on the hub."""
+    """Return whether a private list and its shards are on one host, in one bucket or on the hub."""
     both_hub = name.startswith(urls.HUB) and base.startswith(urls.HUB)
     return both_hub or urls.origin(name) == urls.origin(base)
 
 
 def _is_here(url: str) -> bool:
-    """Whether a URL names a place in this machine's network by its address, so that its name can
-    lead nowhere else: a file, localhost, an address that is not public.
+    """Return whether a URL names a place in this machine's network by its address, so that its name
+    can lead nowhere else: a file, localhost, an address that is not public.
     """
     if url.startswith("file://") or urls.is_loopback(url):
         return True

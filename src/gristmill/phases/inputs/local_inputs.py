@@ -58,14 +58,16 @@ class Compared(NamedTuple):
 
 
 def path_of(url: str, folder: Path) -> Path | None:
-    """Where a raw shard lies on this machine; null: it comes from the network."""
+    """Return where a raw shard lies on this machine; null: it comes from the network."""
     if url.startswith("file://"):
         return Path(os.fsdecode(local_path(url)))
     return None if is_url(url) else folder / url
 
 
 def look(path: Path) -> Look | None:
-    """A look at a file; null: there is no such file. Raises OSError where that is not known."""
+    """Return a look at a file; null: there is no such file. Raises OSError where that is not
+    known.
+    """
     try:
         seen = path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -76,7 +78,7 @@ def look(path: Path) -> Look | None:
 
 
 def looks(urls: Iterable[str], folder: Path) -> dict[str, Look]:
-    """A look at each local file of these that is there."""
+    """Return a look at each local file of these that is there."""
     seen = {}
     for url in urls:
         path = path_of(url, folder)
@@ -90,7 +92,7 @@ def looks(urls: Iterable[str], folder: Path) -> dict[str, Look]:
 
 
 def read_note(work: Path) -> InputsNote:
-    """The note of earlier runs; an empty one where it is not there or damaged."""
+    """Return the note of earlier runs; an empty one where it is not there or damaged."""
     try:
         return msgspec.convert(unseal((work / NOTE).read_bytes()), InputsNote)
     except (OSError, ValueError, msgspec.ValidationError):
@@ -125,8 +127,8 @@ def _write(root: Path, note: InputsNote) -> None:
 
 
 def seen_changes(plan: Plan, work: Path, folder: Path | None) -> dict[str, str]:
-    """What a glance says of the pinned local files, by name: those that are not there, or have
-    another size or other times than the last run noted. Nothing is read of them.
+    """Return what a glance says of the pinned local files, by name: those that are not there, or
+    have another size or other times than the last run noted. Nothing is read of them.
 
     `folder` is the recipe's, where the note does not say it.
     """
@@ -208,7 +210,7 @@ def compare(
 
 
 def _difference(pinned: PackedFile, path: Path, size: int) -> str | None:
-    """What is another about a file than the plan pinned; null: nothing is."""
+    """Return what is another about a file than the plan pinned; null: nothing is."""
     if pinned.size is not None and size != pinned.size:
         return f"{pinned.size:,} bytes then, {size:,} now"
     try:

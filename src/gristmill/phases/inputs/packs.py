@@ -45,8 +45,8 @@ def in_packs(listed: Sequence[Listed], folder: Path) -> Iterator[list[str]]:
 
 
 def _small(file: Listed, folder: Path) -> int | None:
-    """The size of a file that may be packed; null: it may not. One that cannot be read is a raw
-    shard alone, and so is one whose name `sha256sum` would escape.
+    """Return the size of a file that may be packed; null: it may not. One that cannot be read is a
+    raw shard alone, and so is one whose name `sha256sum` would escape.
     """
     if file.remote is not None or "\n" in file.url or "\\" in file.url:
         return None

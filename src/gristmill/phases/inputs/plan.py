@@ -106,7 +106,9 @@ class Lists(NamedTuple):
     resume_only: bool = False  # nothing new is fetched: what is planned is enough
 
     def are_asked(self, source: str, planned: bool) -> bool:
-        """Whether to ask for the lists of a source, of which something is `planned` already."""
+        """Return whether to ask for the lists of a source, of which something is `planned`
+        already.
+        """
         if planned and self.resume_only:
             return False
         before = next((table for table in self.before if table["name"] == source), None)
@@ -129,14 +131,14 @@ class Sources(NamedTuple):
     most: dict[str, int]  # bytes of a raw shard, by source
 
     def remote(self, shard: PlannedShard) -> Remote | None:
-        """How to ask for a shard; None for a local path."""
+        """Return how to ask for a shard; None for a local path."""
         listed = self.listed.get((shard.source, shard.url))
         if listed is not None:
             return listed.remote
         return self.credentials[shard.source].remote(shard.url) if is_url(shard.url) else None
 
     def sha256(self, source: str, url: str) -> str | None:
-        """What a source says that a file must be."""
+        """Return what a source says that a file must be."""
         listed = self.listed.get((source, url))
         return listed.sha256 if listed is not None else None
 
@@ -217,7 +219,9 @@ def _new(number: int, source: str, names: Sequence[str]) -> PlannedShard:
 
 
 def _has_lists(source: Source) -> bool:
-    """Whether a source has lists that are far away, perhaps, and that not every run asks for."""
+    """Return whether a source has lists that are far away, perhaps, and that not every run asks
+    for.
+    """
     return bool(
         source.paths or source.commoncrawl or source.hub or any(map(is_pattern, source.urls))
     )
@@ -226,7 +230,7 @@ def _has_lists(source: Source) -> bool:
 def _gone(
     shards: Sequence[PlannedShard], recipe: Recipe, sources: Sources, whole: set[str]
 ) -> list[Gone]:
-    """The raw shards in the corpus that the recipe no longer names. Of a source with
+    """Return the raw shards in the corpus that the recipe no longer names. Of a source with
     `enabled = false` all stays, as the key says.
     """
     stays = {source.name for source in recipe.source if not source.enabled}
@@ -267,13 +271,13 @@ def _take_out(
 
 
 def last_planned(shards: Sequence[PlannedShard], source: str) -> list[PlannedShard]:
-    """The shards of a source, each under its last number."""
+    """Return the shards of a source, each under its last number."""
     last = {shard.url: shard for shard in shards if shard.source == source}
     return sorted(last.values(), key=lambda shard: shard.number)
 
 
 def cut_of(shards: Sequence[PlannedShard], source: str) -> PlannedShard | None:
-    """The shard in which a source reached its target; None: it did not."""
+    """Return the shard in which a source reached its target; None: it did not."""
     used = [shard for shard in shards if shard.source == source and shard.missing is None]
     return used[-1] if used and used[-1].cut is not None else None
 
@@ -281,8 +285,8 @@ def cut_of(shards: Sequence[PlannedShard], source: str) -> PlannedShard | None:
 def with_cut(
     shards: Sequence[PlannedShard], number: int, cut: TargetCut, finished: int
 ) -> list[PlannedShard]:
-    """The shards, the source of one of them cut in it: its later ones are set aside. Those of the
-    `finished` state that were absent stay so.
+    """Return the shards, the source of one of them cut in it: its later ones are set aside. Those
+    of the `finished` state that were absent stay so.
     """
     source, made = shards[number].source, list(shards)
     made[number] = replace(shards[number], cut=cut)
@@ -293,7 +297,7 @@ def with_cut(
 
 
 def without_cut(shards: Sequence[PlannedShard], source: str) -> list[PlannedShard]:
-    """The shards, a source cut nowhere and all its shards to be read that were set aside."""
+    """Return the shards, a source cut nowhere and all its shards to be read that were set aside."""
     made, cut = list(shards), cut_of(shards, source)
     assert cut is not None
     made[cut.number] = replace(cut, cut=None)
@@ -304,14 +308,16 @@ def without_cut(shards: Sequence[PlannedShard], source: str) -> list[PlannedShar
 
 
 def first_cut(shard: PlannedShard) -> int | None:
-    """The first document of a shard that is dropped because its source reached its target."""
+    """Return the first document of a shard that is dropped because its source reached its
+    target.
+    """
     return None if shard.cut is None else first_document(shard.number) + shard.cut.row
 
 
 def _may_be_open(
     shards: Sequence[PlannedShard], source: Source, target: int | None, finished: int
 ) -> bool:
-    """Whether more may be read of a source, so that its lists are asked for."""
+    """Return whether more may be read of a source, so that its lists are asked for."""
     at = cut_of(shards, source.name)
     if at is None or at.cut is None:
         return source.enabled
@@ -369,12 +375,12 @@ def _refuse_limit(source: Source) -> None:
 
 
 def absent(shard: PlannedShard, reason: str) -> PlannedShard:
-    """A shard recorded as missing, for one of errors.REASONS: its number is never filled."""
+    """Return a shard recorded as missing, for one of errors.REASONS: its number is never filled."""
     return replace(shard, missing=reason, sha256=None, size=None, cut=None)
 
 
 def without(plan: Plan, failed: Mapping[int, BaseException]) -> Plan:
-    """The plan, its shards that failed recorded as missing."""
+    """Return the plan, its shards that failed recorded as missing."""
     return Plan(
         shards=[
             absent(shard, reason_of(failed[shard.number])) if shard.number in failed else shard
@@ -384,5 +390,7 @@ def without(plan: Plan, failed: Mapping[int, BaseException]) -> Plan:
 
 
 def _in_a_word(shard: PlannedShard) -> PlannedShard:
-    """A shard as this version plans it: earlier ones kept the network's words as the reason."""
+    """Return a shard as this version plans it: earlier ones kept the network's words as the
+    reason.
+    """
     return shard if shard.missing in (None, *REASONS) else absent(shard, "unreadable")

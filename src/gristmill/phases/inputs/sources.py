@@ -69,7 +69,7 @@ class Credentials:
         self._hub = any(url.startswith(urls.HUB) for url in named)
 
     def remote(self, url: str) -> Remote:
-        """A URL, with the header where it may go.
+        """Return a URL, with the header where it may go.
 
         Raises RecipeError where user and password would go in the clear.
         """
@@ -85,7 +85,7 @@ class Credentials:
 
 
 def credentials_of(source: Source, transfer: Transfer) -> Credentials:
-    """A source's credentials, and what the command line allows it. Raises RecipeError."""
+    """Return a source's credentials, and what the command line allows it. Raises RecipeError."""
     settings = transfer.client.settings
     return Credentials(source, settings.allow_env, settings.allow_hosts)
 
@@ -93,8 +93,8 @@ def credentials_of(source: Source, transfer: Transfer) -> Credentials:
 def expand(
     source: Source, folder: Path, transfer: Transfer, seed: int, *, ask: bool = True
 ) -> list[Listed]:
-    """The raw shards of a source, in its own order, each once; `ask` false leaves lists alone,
-    which may be far away.
+    """Return the raw shards of a source, in its own order, each once; `ask` false leaves lists
+    alone, which may be far away.
     """
     credentials = credentials_of(source, transfer)
     found: dict[str, Listed] = {}
@@ -150,7 +150,7 @@ def expand(
 
 
 def hub_url(source: Source) -> str:
-    """A URL of the dataset that a source names."""
+    """Return a URL of the dataset that a source names."""
     return f"{urls.HUB}datasets/{source.hub}/README.md"
 
 
@@ -165,7 +165,7 @@ def _remote(source: Source, url: str, credentials: Credentials) -> Listed:
 def _listed(
     source: Source, folder: Path, transfer: Transfer, seed: int, credentials: Credentials
 ) -> list[str]:
-    """The URLs of a source's lists, or the sample of them that it asks for."""
+    """Return the URLs of a source's lists, or the sample of them that it asks for."""
     lists = [source.paths] if source.paths else []
     if source.commoncrawl:
         if not re.fullmatch(r"[A-Za-z0-9-]{1,40}", source.commoncrawl):
@@ -188,7 +188,7 @@ def _listed(
 
 
 def _place(seed: int, url: str) -> bytes:
-    """The place of a URL in the seeded order, which the order of the list and the signer do
+    """Return the place of a URL in the seeded order, which the order of the list and the signer do
     not change.
     """
     return hashlib.sha256(f"{seed}\0{urls.stored(url)}".encode()).digest()
@@ -219,7 +219,7 @@ def _files(source: Source, pattern: str, folder: Path) -> list[str]:
 
 
 def _within(folder: Path) -> Iterator[Path]:
-    """The files in a folder and those below it.
+    """Yield the files in a folder and those below it.
 
     Left out: names that begin with a dot or underscore, corpora and caches of ours, recipes.
     """
@@ -235,7 +235,7 @@ def _within(folder: Path) -> Iterator[Path]:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether a folder is a corpus, finished or not, or a cache."""
+    """Return whether a folder is a corpus, finished or not, or a cache."""
     corpus = (folder / "manifest.lock").is_file() or (folder / "work/lock").is_file()
     return corpus or all((folder / name).is_dir() for name in ("objects", "urls", "partial"))
 
@@ -259,7 +259,7 @@ def _relative(path: Path, folder: Path) -> str:
 
 
 def _read(name: str, remote: Remote | None, folder: Path, transfer: Transfer) -> bytes:
-    """A list, decoded; `remote` is None for a path."""
+    """Return a list, decoded; `remote` is None for a path."""
     most = Promise(most=LONGEST_LIST, limit="a list may have")
     path = transfer.fetch(remote, most).path if remote is not None else folder / name
     shown = urls.shown(name) if urls.is_url(name) else name
@@ -276,7 +276,7 @@ def _read(name: str, remote: Remote | None, folder: Path, transfer: Transfer) ->
 
 
 def _lines(name: str, remote: Remote | None, folder: Path, transfer: Transfer) -> list[str]:
-    """The lines of a list such as Common Crawl's wet.paths.gz."""
+    """Return the lines of a list such as Common Crawl's wet.paths.gz."""
     data = _read(name, remote, folder, transfer)
     return [line.strip() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
 
@@ -319,7 +319,7 @@ class _Digests:
         return named
 
     def of(self, url: str) -> str:
-        """The digest whose path is the end of this shard's.
+        """Return the digest whose path is the end of this shard's.
 
         Raises RecipeError where none is, or several differ.
         """
@@ -336,5 +336,5 @@ class _Digests:
 
 
 def _path(url: str) -> str:
-    """The path of a URL, decoded; a local path is itself."""
+    """Return the path of a URL, decoded; a local path is itself."""
     return unquote(urls.split(url)[2]) if urls.is_url(url) else url

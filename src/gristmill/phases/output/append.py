@@ -11,7 +11,7 @@ from gristmill.store.parts import Part
 
 
 def only_grows(finished: Manifest | None, recipe: Recipe) -> bool:
-    """Whether a run may only add to the finished tokens."""
+    """Return whether a run may only add to the finished tokens."""
     before = (finished.recipe.get("tokens") or {}) if finished is not None else {}
     appends = recipe.tokens is not None and recipe.tokens.order == "append"
     return appends and before.get("order") == "append"

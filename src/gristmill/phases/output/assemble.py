@@ -103,12 +103,12 @@ class AssembleTask(msgspec.Struct, frozen=True, kw_only=True):
     values: list[Values] = []  # what repeats and partitions are made by
 
     def shards(self) -> list[RawShardTokens]:
-        """What tokenizing left of each raw shard."""
+        """Return what tokenizing left of each raw shard."""
         return list(map(RawShardTokens, self.numbers, self.inputs, self.sizes, self.documents))
 
 
 def tasks(state: State) -> Iterator[dict[int, AssembleTask]]:
-    """A task for each source, by its place in the recipe."""
+    """Yield a task for each source, by its place in the recipe."""
     tokens, tokenizer = state.recipe.tokens, state.tokenizer
     assert tokens is not None and tokenizer is not None
     written, shards = state.of(TOKENIZE), state.plan.shards
@@ -145,7 +145,7 @@ def _values_of(
     numbers: list[int],
     copies: dict[int, str] | None,
 ) -> list[Values]:
-    """Where the values are that repeats and partitions of a source are made by."""
+    """Return where the values are that repeats and partitions of a source are made by."""
     found = []
     if copies is not None:
         rows = {number: copies[number] for number in numbers}
@@ -166,7 +166,7 @@ def _values_of(
 
 
 def _full_shards(state: State, task: AssembleTask) -> dict[str, FullShards]:
-    """The shards that are full since the source was assembled last, by split."""
+    """Return the shards that are full since the source was assembled last, by split."""
     last = state.corpus.last("assemble", task.source, AssembleCounts)
     if last is None:
         return {}
@@ -189,7 +189,7 @@ def assemble(task: AssembleTask, on_progress: Callable[[int], None], session: Se
 def _append(
     task: AssembleTask, on_progress: Callable[[int], None], session: Session
 ) -> tuple[dict[str, Any], list[Part]]:
-    """Shards in document order, behind those that are full: the counts, and the parts."""
+    """Return shards in document order, behind those that are full: the counts, and the parts."""
     corpus, dtype, size = Corpus(Path(task.root)), np.dtype(task.dtype), task.tokens_per_shard
     parts: list[Part] = []
     counts: dict[str, Any] = {"checkpoints": {}}
@@ -219,7 +219,7 @@ def _append(
 def _shuffle(
     task: AssembleTask, on_progress: Callable[[int], None], session: Session
 ) -> tuple[dict[str, Any], list[Part]]:
-    """Shards in a seeded order, for each label: the counts, and the parts."""
+    """Return shards in a seeded order, for each label: the counts, and the parts."""
     corpus = Corpus(Path(task.root))
     work = corpus.work / "assemble" / task.source
     shutil.rmtree(work, ignore_errors=True)
@@ -305,7 +305,7 @@ def _ordered(task: AssembleTask, session: Session, files: ExitStack) -> _Sorted:
 
 
 def _streams(task: AssembleTask, found: _Sorted) -> list[Stream]:
-    """The streams, by split and label. Raises RecipeError for labels that cannot be."""
+    """Return the streams, by split and label. Raises RecipeError for labels that cannot be."""
     if task.partition is None:
         return [(split, "") for split in SPLITS]
     counts: dict[str, int] = {}
@@ -366,12 +366,12 @@ def _write_stream(
 
 
 def opens(task: AssembleTask) -> set[str]:
-    """The folders that a task opens."""
+    """Return the folders that a task opens."""
     return {"work/tokens", *(values.folder for values in task.values)}
 
 
 def is_asked(recipe: Recipe) -> bool:
-    """Whether a recipe asks for tokens."""
+    """Return whether a recipe asks for tokens."""
     return recipe.tokens is not None
 
 

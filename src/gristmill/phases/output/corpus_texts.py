@@ -27,7 +27,8 @@ from gristmill.tables.schema import shard_name
 def corpus_texts(
     root: Path, manifest: Manifest, source: str, number: int
 ) -> Iterator[pa.RecordBatch]:
-    """The kept documents of raw shard `number`, which is of `source`: batches of schema.TEXT.
+    """Return the kept documents of raw shard `number`, which is of `source`: batches of
+    schema.TEXT.
 
     Raises RecipeError if the corpus has no texts, or cannot rewrite them as they were.
     """
@@ -56,14 +57,14 @@ def corpus_texts(
 
 
 def line_cutter(root: Path, manifest: Manifest, source: str) -> LineRemover | None:
-    """What cuts frequent lines out of the documents of a source; None: none are cut."""
+    """Return what cuts frequent lines out of the documents of a source; None: none are cut."""
     settings = msgspec.convert(manifest.recipe, Recipe).deduplicate
     cut = cut_of(settings, manifest.parts)
     return cut.cutter(root / LIST, source) if cut else None
 
 
 def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
-    """The steps that rewrite after deduplication, with the inputs that the run had."""
+    """Return the steps that rewrite after deduplication, with the inputs that the run had."""
     recipe = msgspec.convert(manifest.recipe, Recipe)
     try:
         found = installed(recipe, source)

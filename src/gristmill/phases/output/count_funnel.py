@@ -86,7 +86,7 @@ def table_of(state: State) -> dict[str, Any]:
 
 
 def _decoding(state: State) -> dict[str, int]:
-    """Documents by what was unusual in decoding them."""
+    """Return documents by what was unusual in decoding them."""
     total: dict[str, int] = {}
     for record in state.of(PROCESS).values():
         for what, count in record.counts.raw.decoding.items():
@@ -110,7 +110,9 @@ def _defaults(
 
 
 def _repeats_and_partitions(state: State) -> dict[str, Any]:
-    """How often documents are repeated, and what is in each partition, where the recipe asks."""
+    """Return how often documents are repeated, and what is in each partition, where the recipe
+    asks.
+    """
     tokens, assembled = state.recipe.tokens, state.of(ASSEMBLE)
     assert tokens is not None
     found: dict[str, Any] = {}

@@ -35,12 +35,14 @@ class FullShards(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self.parts) // 2
 
 
 def digest_of(inputs: Sequence[Sequence[str]], dtype: str, tokens_per_shard: int) -> str:
-    """The digest of raw shards' tokens (a list of sha256 for each), and of how they are cut."""
+    """Return the digest of raw shards' tokens (a list of sha256 for each), and of how they are
+    cut.
+    """
     data = msgspec.json.encode([dtype, tokens_per_shard, inputs])
     return hashlib.sha256(data).hexdigest()
 
@@ -52,7 +54,7 @@ def checkpoint(
     inputs: Sequence[Sequence[str]],
     settings: tuple[str, int],
 ) -> LastFull:
-    """Where full shards of `full_tokens` tokens end.
+    """Return where full shards of `full_tokens` tokens end.
 
     `lengths` are (tokens, documents) of the raw shards behind those of `before`; `inputs` of all;
     `settings` are the type of a token, and tokens_per_shard.
@@ -75,8 +77,8 @@ def still_full(
     inputs: Sequence[Sequence[str]],
     settings: tuple[str, int],
 ) -> FullShards:
-    """The full shards of a split (`prefix` begins their names) that can stay; none where anything
-    in them is another.
+    """Return the full shards of a split (`prefix` begins their names) that can stay; none where
+    anything in them is another.
     """
     parts = [part for part in last.parts if part.path.startswith(prefix)]
     full = [part.path for part in parts if part.counts.get("tokens") == settings[1]]

@@ -11,8 +11,8 @@ SHOWN = 3  # raw shards that a line names
 
 
 def nothing_kept(plan: Plan, counts: Mapping[int, VerdictCounts]) -> list[str]:
-    """A line for each source that keeps nothing, and one for all raw shards of the others that keep
-    nothing. `counts` are those of the verdicts, by raw shard.
+    """Return a line for each source that keeps nothing, and one for all raw shards of the others
+    that keep nothing. `counts` are those of the verdicts, by raw shard.
     """
     kept: Counter[str] = Counter()
     documents: Counter[str] = Counter()

@@ -39,12 +39,12 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
     sha256: dict[int, str]
 
     def key(self) -> dict[str, Any]:
-        """All that they depend on."""
+        """Return all that they depend on."""
         return {"name": self.name, "folder": self.folder, "sha256": sorted(self.sha256.items())}
 
     def of(self, corpus: Corpus, number: int, documents: np.ndarray) -> pa.Array:
-        """The values of a raw shard's documents (n,), ascending: (n,), null where there is none.
-        Raises Damaged, RecipeError.
+        """Return the values of a raw shard's documents (n,), ascending: (n,), null where there is
+        none. Raises Damaged, RecipeError.
         """
         digest = self.sha256.get(number)
         if self.folder == "duplicates":
@@ -71,8 +71,8 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
 def times_of(
     values: pa.Array, documents: np.ndarray, repeat: Repeat, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How often each of n documents is written, (n,) int64, and the row of the table that says so,
-    (n,) int64, -1: none does.
+    """Return how often each of n documents is written, (n,) int64, and the row of the table that
+    says so, (n,) int64, -1: none does.
     """
     from gristmill.kernels.hashing.shuffle import order_keys
 
@@ -95,8 +95,8 @@ def _numbers(values: pa.Array, name: str) -> np.ndarray:
 
 
 def labels_of(columns: Sequence[pa.Array], partition: Partition) -> pa.Array:
-    """The label of n documents, (n,) string: the labels by each measure, joined. Raises RecipeError
-    for one that cannot be a folder's name.
+    """Return the label of n documents, (n,) string: the labels by each measure, joined. Raises
+    RecipeError for one that cannot be a folder's name.
     """
     joined: list[list[str]] = []
     for name, column in zip(partition.by, columns, strict=True):

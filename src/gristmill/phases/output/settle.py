@@ -35,8 +35,8 @@ MOST_GROWTH = 4  # shards of a wave, for each that was read before
 
 
 def settle(state: State, finished: int) -> Plan:
-    """The plan, its sources cut where their tokens reach their targets; the same plan where all
-    cuts are right. `finished` is how many shards a finished state has.
+    """Return the plan, its sources cut where their tokens reach their targets; the same plan where
+    all cuts are right. `finished` is how many shards a finished state has.
     """
     shards: list[PlannedShard] = list(state.plan.shards)
     for name, target in state.recipe.targets().items():
@@ -49,7 +49,7 @@ def settle(state: State, finished: int) -> Plan:
 
 
 def _reached(state: State, source: str, target: int) -> tuple[int, TargetCut] | None:
-    """The shard in which a source reaches its target, and where; None: it does not."""
+    """Return the shard in which a source reaches its target, and where; None: it does not."""
     total = 0
     for number, record in sorted(state.of(TOKENIZE).items()):
         if state.plan.shards[number].source != source:
@@ -80,8 +80,8 @@ def tokens_of(state: State) -> dict[str, tuple[int, int]]:
 def next_wave(
     plan: Plan, recipe: Recipe, read: Mapping[str, tuple[int, int]], least: int
 ) -> list[int]:
-    """The shards to read next: by priority, all of a source without a target, and of one with a
-    target about as many as it needs, at least `least`; later sources wait for it.
+    """Return the shards to read next: by priority, all of a source without a target, and of one
+    with a target about as many as it needs, at least `least`; later sources wait for it.
 
     `read` is what `tokens_of` says. No result depends on how many are read at once.
     """

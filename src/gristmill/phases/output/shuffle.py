@@ -86,7 +86,7 @@ class ListedRuns(NamedTuple):
     bits: int
 
     def blocks(self, piece: Piece, dtype: np.dtype) -> Iterator[Block]:
-        """The documents of a piece. Raises OSError where runs are not what they were."""
+        """Return the documents of a piece. Raises OSError where runs are not what they were."""
         runs = msgspec.msgpack.decode(self.path.read_bytes(), type=list[SortedRun])
         blocks = merged(runs, self.bits, dtype, piece.ranges)
         return part_of(blocks, piece.skip, piece.tokens)
@@ -119,14 +119,15 @@ class WrittenPiece(NamedTuple):
 
 
 def seeded_order(seed: int, shards: list[RawShardTokens]) -> SeededOrder:
-    """The order that a recipe's seed asks for, cut for all these raw shards."""
+    """Return the order that a recipe's seed asks for, cut for all these raw shards."""
     digest = hashlib.sha256(f"order {seed}".encode()).digest()
     return order_of(int.from_bytes(digest[:8], "little"), sum(shard.size for shard in shards))
 
 
 def fits(shards: list[RawShardTokens], session: Session) -> bool:
-    """Whether a source's tokens are read where tokenizing wrote them: threads share the order of
-    its documents, which is small, and the system keeps the tokens between two reads of them.
+    """Return whether a source's tokens are read where tokenizing wrote them: threads share the
+    order of its documents, which is small, and the system keeps the tokens between two reads of
+    them.
     """
     size = sum(shard.size for shard in shards)
     free = free_memory()
@@ -139,7 +140,7 @@ def fits(shards: list[RawShardTokens], session: Session) -> bool:
 
 
 def sort_tasks(task: SortTask) -> Iterator[SortTask]:
-    """A task for each few raw shards, which have the tokens of a run in all."""
+    """Yield a task for each few raw shards, which have the tokens of a run in all."""
     held: list[RawShardTokens] = []
     size = 0
     for shard in task.shards:
@@ -188,7 +189,7 @@ def sort_shards(task: SortTask) -> SortedShards:
 
 
 def tokenized(root: str, shard: RawShardTokens) -> list[TokenizedShard]:
-    """The tokens of each split of a raw shard. Raises Damaged."""
+    """Return the tokens of each split of a raw shard. Raises Damaged."""
     corpus, name = Corpus(Path(root)), shard_name(shard.number)
     table = proven(corpus.work / f"tokens/{name}.parquet", shard.sha256[len(SPLITS)])
     index = pq.read_table(table, use_threads=False)
@@ -202,7 +203,7 @@ def tokenized(root: str, shard: RawShardTokens) -> list[TokenizedShard]:
 
 
 def proven_tokens(root: str, shard: RawShardTokens) -> list[TokenizedShard]:
-    """`tokenized`, its tokens checked as well. Raises Damaged."""
+    """Return `tokenized`, its tokens checked as well. Raises Damaged."""
     found = tokenized(root, shard)
     for split, sha256 in zip(found, shard.sha256, strict=False):
         proven(split.tokens, sha256)
@@ -212,8 +213,8 @@ def proven_tokens(root: str, shard: RawShardTokens) -> list[TokenizedShard]:
 def _times(
     task: SortTask, number: int, split: str, run: TokenizedShard, counted: np.ndarray
 ) -> np.ndarray:
-    """How often each document is written, (n,) int64, a validation document at most once; adds
-    those of training to `counted`.
+    """Return how often each document is written, (n,) int64, a validation document at most once;
+    adds those of training to `counted`.
     """
     if task.repeat is None:
         return np.ones(len(run.documents), np.int64)
@@ -230,7 +231,7 @@ def _times(
 def _streams(
     task: SortTask, number: int, split: str, run: TokenizedShard, known: dict[Stream, int]
 ) -> np.ndarray:
-    """The number of each document's stream, (n,) int64; adds new ones to `known`."""
+    """Return the number of each document's stream, (n,) int64; adds new ones to `known`."""
     if task.partition is None:
         return np.full(len(run.documents), known.setdefault((split, ""), len(known)), np.int64)
     columns = [
@@ -244,7 +245,7 @@ def _streams(
 
 
 def _values(task: SortTask, name: str) -> Values:
-    """Where the values of a name are."""
+    """Return where the values of a name are."""
     return next(one for one in task.values if one.name == name)
 
 

@@ -112,7 +112,7 @@ class TokenizeTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _tokenizer(task: TokenizeTask, path: Path) -> Tokenizer:
-    """The tokenizer of a task, which a process reads once and not for each shard."""
+    """Return the tokenizer of a task, which a process reads once and not for each shard."""
     assert task.tokenizer_name is not None and task.tokenizer_sha256 is not None
     name, sha256 = task.tokenizer_name, task.tokenizer_sha256
     marks = (task.end_of_text, task.begin_of_text)
@@ -218,7 +218,7 @@ def _write(
 
 
 def tokenizer_of(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer | None:
-    """The recipe's tokenizer, by a path in `folder` or fetched; None: the recipe has no
+    """Return the recipe's tokenizer, by a path in `folder` or fetched; None: the recipe has no
     [tokens].
     """
     tokens = recipe.tokens
@@ -235,7 +235,7 @@ def tokenizer_of(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer 
 
 
 def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
-    """A task for each shard that was processed; lays the tokenizer down for them."""
+    """Yield a task for each shard that was processed; lays the tokenizer down for them."""
     recipe, tokenizer, tokens = state.recipe, state.tokenizer, state.recipe.tokens
     processed, written = state.of(PROCESS), state.of(WRITE_VERDICTS)
     part: Part | None = None
@@ -278,14 +278,14 @@ def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
 
 
 def opens(task: TokenizeTask) -> set[str]:
-    """The folders that a task opens."""
+    """Return the folders that a task opens."""
     tables = (task.cut, task.substrings, task.copies, task.similar)
     return {"documents", "verdicts", *(["duplicates"] if any(tables) else [])}
 
 
 def with_ends(tokenizer: Tokenizer, texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of n texts, each with the end of text behind it and the begin of text before it,
-    if there is one; and their lengths (n,) int64, these included.
+    """Return the tokens of n texts, each with the end of text behind it and the begin of text
+    before it, if there is one; and their lengths (n,) int64, these included.
     """
     offsets, tokens = tokenizer.encode(texts)
     marks = 1 + (tokenizer.begin_of_text is not None)

@@ -15,8 +15,8 @@ from gristmill.tables.columns import utf8_buffers
 
 
 def has_hash_of_validation(texts: pa.Array, *, share: float, seed: int) -> np.ndarray:
-    """Which of n texts would be validation, (n,) bool: 64 bits of a keyed hash of the words of
-    the text below share * 2^64.
+    """Return which of n texts would be validation, (n,) bool: 64 bits of a keyed hash of the words
+    of the text below share * 2^64.
     """
     if share <= 0.0:
         return np.zeros(len(texts), np.bool_)
@@ -28,15 +28,17 @@ def has_hash_of_validation(texts: pa.Array, *, share: float, seed: int) -> np.nd
 
 
 def moves_similar(recipe: Recipe) -> bool:
-    """Whether documents with a near-duplicate among the kept ones are moved from validation."""
+    """Return whether documents with a near-duplicate among the kept ones are moved from
+    validation.
+    """
     tokens, settings = recipe.tokens, recipe.deduplicate
     asked = tokens is not None and tokens.validation > 0.0 and tokens.order == "shuffled"
     return asked and settings is not None and settings.near is not None
 
 
 def caveat(recipe: Recipe) -> str | None:
-    """A line for people where validation may have near-duplicates in training, and how to change
-    it; None: the recipe has no validation, or none that it could find.
+    """Return a line for people where validation may have near-duplicates in training, and how to
+    change it; None: the recipe has no validation, or none that it could find.
     """
     tokens, settings = recipe.tokens, recipe.deduplicate
     if tokens is None or tokens.validation <= 0.0:

@@ -45,8 +45,8 @@ PLAN, RECIPE, FUNNEL, RUN = "plan.json", "recipe.toml", "funnel.json", "run.json
 def read_plan(
     corpus: Corpus, given: Path | None, on_line: Callable[[str], None] = lambda _: None
 ) -> Plan:
-    """The corpus' plan so far; a given one (`--plan`) where it has none. `on_line` gets a line
-    where the one under work/ is damaged: it is none.
+    """Return the corpus' plan so far; a given one (`--plan`) where it has none. `on_line` gets a
+    line where the one under work/ is damaged: it is none.
     """
     for path in (corpus.work / PLAN, corpus.root / PLAN):
         if path.parent == corpus.work and path.exists() and not is_sound(path):
@@ -63,8 +63,8 @@ def read_plan(
 
 
 def is_sound(path: Path) -> bool:
-    """Whether the plan of a run under way is as it was written; one without a digest of itself is
-    whatever it says.
+    """Return whether the plan of a run under way is as it was written; one without a digest of
+    itself is whatever it says.
     """
     try:
         data = path.read_bytes()
@@ -91,7 +91,7 @@ def _decode(path: Path) -> Plan:
 
 
 def plan_of(manifest: Manifest) -> Plan:
-    """The plan that a manifest repeats."""
+    """Return the plan that a manifest repeats."""
     return Plan(shards=[_planned(shard) for shard in manifest.raw_shards])
 
 
@@ -111,7 +111,7 @@ def _planned(shard: RawShard) -> PlannedShard:
 
 
 def _place(shard: PlannedShard) -> tuple[Any, ...]:
-    """All that is planned of a shard but its digest."""
+    """Return all that is planned of a shard but its digest."""
     return (shard.number, shard.source, shard.url, bool(shard.missing), shard.start, shard.cut)
 
 
@@ -128,12 +128,12 @@ def write_plan(corpus: Corpus, plan: Plan) -> None:
 
 
 def recipe_digest(table: dict[str, Any]) -> str:
-    """The sha256 of the stored recipe."""
+    """Return the sha256 of the stored recipe."""
     return hashlib.sha256(recipe_bytes(table)).hexdigest()
 
 
 def recipe_bytes(table: dict[str, Any]) -> bytes:
-    """The stored recipe as TOML; TOML has no null, so keys without a value are left out."""
+    """Return the stored recipe as TOML; TOML has no null, so keys without a value are left out."""
 
     def without_nulls(value: Any) -> Any:
         if isinstance(value, dict):
@@ -144,7 +144,7 @@ def recipe_bytes(table: dict[str, Any]) -> bytes:
 
 
 def made_by(tokenizer: Tokenizer | None) -> dict[str, str]:
-    """The manifest's `versions`: of packages and formats, and of what else encodes."""
+    """Return the manifest's `versions`: of packages and formats, and of what else encodes."""
     return versions() | (tokenizer.libraries if tokenizer else {})
 
 
@@ -161,8 +161,8 @@ def is_current(
     inputs: dict[str, Any],
     tokenizer: Tokenizer | None,
 ) -> bool:
-    """Whether the finished corpus is what this recipe, plan and format versions give; raw files
-    are not looked at.
+    """Return whether the finished corpus is what this recipe, plan and format versions give; raw
+    files are not looked at.
     """
     manifest = finished[0]
     raw = [_planned(shard) for shard in manifest.raw_shards]
@@ -177,7 +177,7 @@ def is_current(
 
 
 def token_format_of(tokenizer: Tokenizer | None) -> TokenFormat | None:
-    """The manifest's `tokens`; None: the recipe makes none."""
+    """Return the manifest's `tokens`; None: the recipe makes none."""
     if tokenizer is None:
         return None
     grown = version_of(tokenizer.data)
@@ -193,8 +193,8 @@ def token_format_of(tokenizer: Tokenizer | None) -> TokenFormat | None:
 
 
 def is_same_format(stated: TokenFormat | None, own: TokenFormat | None) -> bool:
-    """Whether two say the same of tokens. Why the end of text is this one is no fact of tokens, and
-    earlier manifests do not say it.
+    """Return whether two say the same of tokens. Why the end of text is this one is no fact of
+    tokens, and earlier manifests do not say it.
     """
     if stated is None or own is None:
         return stated is own
@@ -207,7 +207,7 @@ def inputs_of(
     tokenizer: Tokenizer | None,
     older: list[ReferenceCorpus],
 ) -> dict[str, Any]:
-    """What the recipe pulls in besides raw shards, with digests: the manifest's `inputs`.
+    """Return what the recipe pulls in besides raw shards, with digests: the manifest's `inputs`.
 
     Where two sources have a step each of one kind, that of the later has the source's name in
     brackets, if what it reads is another.
@@ -287,7 +287,9 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
 
 
 def _withdrawn(state: State) -> bytes | None:
-    """The documents that the recipe's lists of withdrawn ones name; None: it names no list."""
+    """Return the documents that the recipe's lists of withdrawn ones name; None: it names no
+    list.
+    """
     steps = [step for one in state.recipe.source for step in state.recipe.all_steps(one.name)]
     lists = {step.list_ for step in steps if isinstance(step, Withdrawn)}
     read = [read_list(Path(state.inputs[name].path).read_bytes(), name) for name in sorted(lists)]
@@ -298,7 +300,7 @@ def _withdrawn(state: State) -> bytes | None:
 
 
 def _with_rows(state: State) -> Plan:
-    """The plan, with the first row of each file of a pack."""
+    """Return the plan, with the first row of each file of a pack."""
     processed, shards = state.of(PROCESS), list(state.plan.shards)
     for shard in state.plan.shards:
         if shard.files and shard.number in processed:
@@ -334,7 +336,7 @@ def _raw_shards(state: State, plan: Plan) -> list[RawShard]:
 
 
 def _about(state: State, rates: dict[str, float]) -> dict[str, Any]:
-    """What run.json says of the run and its machine."""
+    """Return what run.json says of the run and its machine."""
     return {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "folder": str(state.folder),

@@ -62,7 +62,7 @@ FREE_SHARE = 1.0  # bytes of free disk asked for before the first shard, for eac
 
 
 def tasks(state: State) -> Iterator[dict[int, ProcessTask]]:
-    """A task for each shard that is fetched.
+    """Yield a task for each shard that is fetched.
 
     A limit counts documents of the whole source: its shards go one after another.
     """
@@ -86,7 +86,7 @@ def tasks(state: State) -> Iterator[dict[int, ProcessTask]]:
 
 
 def task_of(state: State, shard: PlannedShard) -> ProcessTask | None:
-    """The task of a shard that is fetched; null where it depends on the shards before it."""
+    """Return the task of a shard that is fetched; null where it depends on the shards before it."""
     source = next(source for source in state.recipe.source if source.name == shard.source)
     if source.limit is not None:
         return None
@@ -94,14 +94,14 @@ def task_of(state: State, shard: PlannedShard) -> ProcessTask | None:
 
 
 def _takes_pages(state: State, source: Source) -> bool:
-    """Whether a step reads pages, and not texts."""
+    """Return whether a step reads pages, and not texts."""
     steps = Steps(source=source.name, step=state.recipe.step, inputs=state.inputs)
     return any(step.takes_pages for step in steps.made())
 
 
 @cache
 def _charsets() -> str:
-    """The version of what detects charsets."""
+    """Return the version of what detects charsets."""
     return version("resiliparse")
 
 
@@ -153,8 +153,8 @@ def check(state: State) -> dict[int, GristmillError]:
 def empty(
     shards: list[PlannedShard], sources: dict[str, Source], raw: dict[int, RawCounts]
 ) -> list[int]:
-    """The shards that hold no byte; a shard whose kind is said, behind its source's limit, was not
-    unpacked.
+    """Return the shards that hold no byte; a shard whose kind is said, behind its source's limit,
+    was not unpacked.
     """
     said = {number for number in raw if sources[shards[number].source].kind is not None}
     return [
@@ -167,8 +167,8 @@ def empty(
 def strangers(
     shards: list[PlannedShard], sources: dict[str, Source], raw: dict[int, RawCounts]
 ) -> dict[int, GristmillError]:
-    """Shards that look like one text or page among shards of many documents, of a source that says
-    no kind, and not by their names.
+    """Return shards that look like one text or page among shards of many documents, of a source
+    that says no kind, and not by their names.
     """
     kinds = {number: counts.kind for number, counts in raw.items()}
     several = (*NAMES, pack.KIND)
@@ -191,8 +191,8 @@ def strangers(
 
 
 def processed(state: State, numbers: Iterable[int]) -> set[int]:
-    """Which of these raw shards were processed, so that no file of theirs is needed. Of sources
-    with a limit none is: how much of a shard is read depends on those before it.
+    """Return which of these raw shards were processed, so that no file of theirs is needed. Of
+    sources with a limit none is: how much of a shard is read depends on those before it.
     """
     first = next(tasks(state.of_phase(PROCESS)), {})
     return {
@@ -205,7 +205,7 @@ def processed(state: State, numbers: Iterable[int]) -> set[int]:
 
 
 def is_begun(corpus: Corpus) -> bool:
-    """Whether shards were processed before."""
+    """Return whether shards were processed before."""
     return (corpus.work / "state" / "process").exists()
 
 
@@ -321,13 +321,15 @@ def _new(judged: Judged) -> Reused:
 
 
 def _counted(counts: dict[str, Any], before: int) -> RawCounts:
-    """What was counted of a raw shard, without the documents `before` those that it is read for."""
+    """Return what was counted of a raw shard, without the documents `before` those that it is read
+    for.
+    """
     return msgspec.convert(counts | {"documents": counts["documents"] - before}, RawCounts)
 
 
 def _named(steps: Steps) -> list[NamedStep]:
-    """The steps as calls. What they load (models, lists of millions) a worker loads once and not
-    for each shard.
+    """Return the steps as calls. What they load (models, lists of millions) a worker loads once and
+    not for each shard.
     """
     made = {}
     for step in steps.made():

@@ -53,15 +53,15 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, Input]  # by location
 
     def made(self) -> list[Step]:
-        """The steps, in order."""
+        """Return the steps, in order."""
         return Recipe(source=[Source(name=self.source)], step=self.step).steps(self.source)
 
     def key(self) -> list[dict[str, Any]]:
-        """All that their bytes depend on."""
+        """Return all that their bytes depend on."""
         return self._content(thresholds=True)
 
     def measuring(self) -> list[dict[str, Any]]:
-        """All that their measures depend on, whatever is then decided."""
+        """Return all that their measures depend on, whatever is then decided."""
         return self._content(thresholds=False)
 
     def _content(self, *, thresholds: bool) -> list[dict[str, Any]]:
@@ -92,7 +92,7 @@ class Signing(msgspec.Struct, frozen=True, kw_only=True):
     near_arabic_marks: bool = True
 
     def settings(self) -> Deduplicate:
-        """Settings that sign so."""
+        """Return settings that sign so."""
         if self.numbers is None or self.shingle is None:
             return Deduplicate(exact=self.form, arabic_marks=self.arabic_marks)
         near = Near(
@@ -107,7 +107,7 @@ class Signing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def signing_of(settings: Deduplicate) -> Signing:
-    """What documents are signed by."""
+    """Return what documents are signed by."""
     near = settings.near
     if near is None:
         return Signing(form=settings.form, arabic_marks=settings.arabic_marks)
@@ -147,7 +147,7 @@ class ProcessTask(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
 
     def measuring(self) -> str:
-        """The key of what is measured, whatever is then decided."""
+        """Return the key of what is measured, whatever is then decided."""
         return content_key(
             "measuring",
             formats=formats_of(FORMATS),

@@ -41,8 +41,8 @@ class Reused(NamedTuple):
 
 
 def usable(corpus: Corpus, record: Record[Any], measuring: str) -> bool:
-    """Whether the last processing of a shard measured the same, and all that it wrote is there,
-    byte for byte.
+    """Return whether the last processing of a shard measured the same, and all that it wrote is
+    there, byte for byte.
     """
     if record.counts.measuring != measuring or not record.work:
         return False
@@ -81,7 +81,7 @@ class Old:
         *,
         everything: bool,
     ) -> Iterator[Reused]:
-        """The shard's rows as the steps decide now.
+        """Yield the shard's rows as the steps decide now.
 
         `read` judges documents of the raw shard (sorted int64) anew.
         """
@@ -133,8 +133,8 @@ class Old:
     def _left(
         self, step: str, found: "_SortedBatches", judged: Judged, fresh: "_NewlyJudged | None"
     ) -> pa.RecordBatch:
-        """Rows that a step found, of documents whose measures of it are there; those of documents
-        judged anew in place of old ones.
+        """Return rows that a step found, of documents whose measures of it are there; those of
+        documents judged anew in place of old ones.
         """
         numbers = judged.measures["document"].to_numpy()
         rows = found.upto(int(numbers[-1]))
@@ -203,7 +203,7 @@ class _SortedBatches:
         self._kind = kind
 
     def upto(self, last: int) -> pa.RecordBatch:
-        """The rows not yet taken, up to a document."""
+        """Return the rows not yet taken, up to a document."""
         taken: list[pa.RecordBatch] = []
         while True:
             if self._rest is None:
@@ -220,7 +220,7 @@ class _SortedBatches:
 
 
 def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Batches of one schema as one."""
+    """Return batches of one schema as one."""
     table = pa.Table.from_batches(
         [batch.cast(batches[0].schema) for batch in batches]
     ).combine_chunks()
@@ -228,7 +228,7 @@ def _joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def merged(one: pa.RecordBatch, other: pa.RecordBatch) -> pa.RecordBatch:
-    """Two batches sorted by document as one."""
+    """Return two batches sorted by document as one."""
     if not len(other):
         return one
     both = _joined([one, other])
@@ -245,7 +245,7 @@ class _NewlyJudged(NamedTuple):
     found: Mapping[str, pa.RecordBatch]  # by step
 
     def between(self, first: int, last: int) -> "_NewlyJudged":
-        """Its rows from one document to another."""
+        """Return its rows from one document to another."""
 
         def cut(batch: pa.RecordBatch) -> pa.RecordBatch:
             numbers = batch["document"].to_numpy()
@@ -280,7 +280,7 @@ def _gather(judged: list[Judged]) -> _NewlyJudged | None:
 
 
 def _replaced(rows: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows with some of them replaced; both sorted by document."""
+    """Return rows with some of them replaced; both sorted by document."""
     if not len(new):
         return rows
     order = np.arange(len(rows))
@@ -304,8 +304,8 @@ def _less(measures: pa.RecordBatch, reached: np.ndarray, steps: Sequence[Step]) 
 
 
 def _samples_of(samples: pa.Table, verdicts: pa.RecordBatch) -> pa.RecordBatch:
-    """The stored samples among some rows, with the reasons and values that they have now, if their
-    step is the same.
+    """Return the stored samples among some rows, with the reasons and values that they have now, if
+    their step is the same.
     """
     numbers = verdicts["document"].to_numpy()
     held = samples["document"].to_numpy()

@@ -99,11 +99,11 @@ class Rule(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The verdict's reason."""
+        """Return the verdict's reason."""
         return f"{self.step.name}.{self.rule.reason}"
 
     def key(self) -> dict[str, Any]:
-        """All that its answer depends on, but for tables."""
+        """Return all that its answer depends on, but for tables."""
         return {
             "reason": self.reason,
             "version": self.step.version,
@@ -128,8 +128,8 @@ class CorpusFiltered(NamedTuple):
 def rules_of(
     steps: Sequence[Step], sources: Mapping[int, str], inputs: Mapping[str, Input]
 ) -> list[Rule]:
-    """The rules about the whole corpus, in the order of the recipe's steps; `sources` are those of
-    the raw shards that are there.
+    """Return the rules about the whole corpus, in the order of the recipe's steps; `sources` are
+    those of the raw shards that are there.
     """
     rules = []
     for step in steps:
@@ -146,13 +146,13 @@ def rules_of(
 
 
 def asking(tables: Sequence[dict[str, Any]]) -> list[Step]:
-    """The steps that ask about the whole corpus, in order; `tables` are the recipe's."""
+    """Return the steps that ask about the whole corpus, in order; `tables` are the recipe's."""
     steps = [make_step(place, table) for place, table in enumerate(tables)]
     return [step for step in steps if step.ranks or step.corpus_rules]
 
 
 def reasons_of(tables: Sequence[dict[str, Any]]) -> set[str]:
-    """The reasons of its rules."""
+    """Return the reasons of its rules."""
     steps = asking(tables)
     by_rank = {f"{step.name}.{rank.end}" for step in steps for rank in step.ranks}
     return by_rank | {f"{step.name}.{rule.reason}" for step in steps for rule in step.corpus_rules}
@@ -199,11 +199,11 @@ class CorpusRules(msgspec.Struct, frozen=True, kw_only=True):
     inputs: dict[str, Input]  # of the steps that ask
 
     def made(self) -> list[Rule]:
-        """The rules, in order."""
+        """Return the rules, in order."""
         return rules_of(asking(self.step), self.sources, self.inputs)
 
     def key(self) -> list[dict[str, Any]]:
-        """All that their answers depend on, but for tables."""
+        """Return all that their answers depend on, but for tables."""
         return [rule.key() for rule in self.made()]
 
 
@@ -288,7 +288,7 @@ def _kept(verdicts: Path) -> np.ndarray:
 
 
 def tasks(state: State) -> Iterator[dict[int, CorpusFiltersTask]]:
-    """One task of all shards that were processed."""
+    """Yield one task of all shards that were processed."""
     processed = state.of(PROCESS)
     steps = asking(state.recipe.step)
     folders = {step.table for step in steps if step.corpus_rules}
@@ -315,7 +315,7 @@ def tasks(state: State) -> Iterator[dict[int, CorpusFiltersTask]]:
 
 
 def is_asked(recipe: Recipe) -> bool:
-    """Whether a step asks about the whole corpus."""
+    """Return whether a step asks about the whole corpus."""
     return bool(asking(recipe.step))
 
 

@@ -52,7 +52,7 @@ COPIES = pa.schema(
 
 
 def open_all(settings: Deduplicate | None, folder: Path) -> list[ReferenceCorpus]:
-    """The older corpora that a recipe in `folder` compares against.
+    """Return the older corpora that a recipe in `folder` compares against.
 
     Raises RecipeError, VerificationError.
     """
@@ -78,7 +78,7 @@ def open_all(settings: Deduplicate | None, folder: Path) -> list[ReferenceCorpus
 
 
 def folders(settings: Deduplicate) -> list[str]:
-    """The folders whose parts decide what is a duplicate of what."""
+    """Return the folders whose parts decide what is a duplicate of what."""
     read = {
         "signatures/": True,
         "documents/": settings.url or settings.order == "longest" or FIELD in settings.order,
@@ -134,7 +134,7 @@ class DeduplicateTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tasks(state: State) -> Iterator[dict[int, DeduplicateTask]]:
-    """One task of all shards that were processed."""
+    """Yield one task of all shards that were processed."""
     settings = state.recipe.deduplicate
     assert settings is not None
     processed = state.of(PROCESS)
@@ -229,7 +229,7 @@ def find_duplicates(
 
 
 def _with_cut(corpus: Corpus, cut: list[int], dropped: np.ndarray | None) -> np.ndarray | None:
-    """What is left out already, and the documents of each shard from one on."""
+    """Return what is left out already, and the documents of each shard from one on."""
     found = [] if dropped is None else [dropped]
     for first in cut:
         name = shard_name(first >> 32)
@@ -282,7 +282,7 @@ def _write_copies(corpus: Corpus, drops: pa.Table) -> list[Part]:
 
 
 def _copy(corpus: Corpus, path: Path) -> Part:
-    """A file of the index, as a part."""
+    """Return a file of the index, as a part."""
     target = f"index/{path.name}"
     with writing(corpus.stage, target) as file, open(path, "rb") as source:
         shutil.copyfileobj(source, file, 1 << 20)
@@ -301,13 +301,13 @@ def scopes_of(state: State) -> list[int]:
 
 
 def opens(task: DeduplicateTask) -> set[str]:
-    """The folders that a task opens."""
+    """Return the folders that a task opens."""
     read = {part.path.partition("/")[0] for part in task.read}
     return {"signatures", "work/corpus_filters", *read}
 
 
 def compares(recipe: Recipe) -> bool:
-    """Whether a recipe compares documents with one another."""
+    """Return whether a recipe compares documents with one another."""
     return recipe.deduplicate is not None and recipe.deduplicate.compares
 
 

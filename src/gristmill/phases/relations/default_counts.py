@@ -38,12 +38,12 @@ class DefaultsTask(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[DifferingStep]
 
     def key(self) -> list[object]:
-        """What counts depend on."""
+        """Return what counts depend on."""
         return [self.measures.sha256, self.steps]
 
 
 def differing_steps(steps: Sequence[Step]) -> list[DifferingStep]:
-    """Those of a source's steps that differ by language."""
+    """Return those of a source's steps that differ by language."""
     names = [step.name for step in steps]
     return [
         DifferingStep(

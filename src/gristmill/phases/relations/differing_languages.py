@@ -26,7 +26,7 @@ THRESHOLD = pa.field("threshold", pa.float64())  # a further column of drops
 
 
 def differing_of(settings: Deduplicate, tables: Iterable[ShardTables]) -> Differing:
-    """The documents of shards whose language has settings of its own.
+    """Return the documents of shards whose language has settings of its own.
 
     Raises RecipeError where a shard's measures have no labels.
     """

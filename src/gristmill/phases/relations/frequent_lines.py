@@ -58,7 +58,7 @@ class CountTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def count_tasks(state: State) -> Iterator[dict[int, CountTask]]:
-    """A task for each shard that was processed."""
+    """Yield a task for each shard that was processed."""
     settings, written = _lines_of(state), state.of(WRITE_VERDICTS)
     yield {
         number: CountTask(
@@ -122,7 +122,7 @@ class ListTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_tasks(state: State) -> Iterator[dict[int, ListTask]]:
-    """One task of all shards that were counted."""
+    """Yield one task of all shards that were counted."""
     scopes, names = scopes_of(state), [source.name for source in state.recipe.source]
     processed = state.of(PROCESS)
     task = ListTask(
@@ -144,7 +144,7 @@ def _lines_of(state: State) -> FrequentLines:
 
 
 def cuts_lines(recipe: Recipe) -> bool:
-    """Whether a recipe cuts frequent lines."""
+    """Return whether a recipe cuts frequent lines."""
     return recipe.deduplicate is not None and recipe.deduplicate.lines is not None
 
 
@@ -188,7 +188,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
         return {**without_defaults(self), "settings": self.settings.key()}
 
     def cutter(self, path: Path, source: str) -> line_counts.LineRemover:
-        """What cuts a shard of a source; `path` is where the list lies."""
+        """Return what cuts a shard of a source; `path` is where the list lies."""
         return line_counts.LineRemover(
             line_counts.load(
                 proven(path, self.sha256), self.sha256, source if self.by_source else None
@@ -198,7 +198,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cut_of(settings: Deduplicate | None, parts: Iterable[Part]) -> Cut | None:
-    """What is cut by a recipe's settings, its list among the parts; None: nothing."""
+    """Return what is cut by a recipe's settings, its list among the parts; None: nothing."""
     if settings is None or settings.lines is None:
         return None
     listed = next(part for part in parts if part.path == LIST)

@@ -29,17 +29,17 @@ class Ranking(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The verdict's reason, without the step's name."""
+        """Return the verdict's reason, without the step's name."""
         return self.end
 
     def key(self) -> dict[str, Any]:
-        """All that the answer depends on, but for tables."""
+        """Return all that the answer depends on, but for tables."""
         return self._asdict()
 
     def ask(
         self, shards: Sequence[Kept], inputs: Inputs, relations: Callable[[], Relations], work: Path
     ) -> RuleResult:
-        """Which documents to drop."""
+        """Return which documents to drop."""
         name = f"{self.step}.{self.measure}"
         count = 0
         with pq.ParquetWriter(work / "valued.parquet", VALUED, compression="none") as writer:
@@ -65,8 +65,8 @@ class Ranking(NamedTuple):
         return RuleResult(documents, values, threshold, report)
 
     def _quantile(self, count: int, relations: Callable[[], Relations], work: Path) -> float:
-        """The value that a share of `count` values lies below (or above): at most that share is
-        dropped, less where values are equal. NaN where there are none.
+        """Return the value that a share of `count` values lies below (or above): at most that share
+        is dropped, less where values are equal. NaN where there are none.
         """
         if not count:
             return float("nan")

@@ -82,7 +82,7 @@ class _ShardTexts(NamedTuple):
     bits: int = 0
 
     def texts(self) -> Iterator[pa.RecordBatch]:
-        """Its kept documents, without frequent lines."""
+        """Return its kept documents, without frequent lines."""
         corpus, name = Corpus(Path(self.root)), shard_name(self.number)
         return read_kept(
             proven(corpus.find(f"documents/{name}.parquet"), self.documents),
@@ -92,7 +92,7 @@ class _ShardTexts(NamedTuple):
 
 
 def tasks(state: State) -> Iterator[dict[int, SubstringsTask]]:
-    """One task of all shards that were processed."""
+    """Yield one task of all shards that were processed."""
     deduplicate = state.recipe.deduplicate
     assert deduplicate is not None and deduplicate.substrings is not None
     settings, processed, written = (
@@ -169,7 +169,7 @@ def find_substrings(
 
 
 def _read(corpus: Corpus, task: SubstringsTask) -> Iterator[tuple[Path, str]]:
-    """What must be as it was written."""
+    """Yield what must be as it was written."""
     for folder, digests in (("documents", task.documents), ("verdicts", task.verdicts)):
         for number, sha256 in zip(task.numbers, digests, strict=True):
             yield corpus.find(f"{folder}/{shard_name(number)}.parquet"), sha256
@@ -200,7 +200,7 @@ def _write_members(shard: _ShardTexts) -> windows.MemberFiles:
 
 
 def cuts_substrings(recipe: Recipe) -> bool:
-    """Whether a recipe looks for repeated substrings."""
+    """Return whether a recipe looks for repeated substrings."""
     return recipe.deduplicate is not None and recipe.deduplicate.substrings is not None
 
 
@@ -213,18 +213,22 @@ class SpanCut(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str  # of the list
 
     def key(self) -> dict[str, object]:
-        """What its bytes depend on: the list's rows that are about other shards do not count."""
+        """Return what its bytes depend on: the list's rows that are about other shards do not
+        count.
+        """
         return {"rows": self.rows, "settings": without_defaults(self.settings)}
 
     def cutter(self, path: Path) -> SpanCutter:
-        """What cuts; `path` is where the list lies."""
+        """Return what cuts; `path` is where the list lies."""
         return SpanCutter(proven(path, self.sha256), self.number, self.settings)
 
 
 def span_cuts(
     settings: Deduplicate | None, path: Path, sha256: str, numbers: list[int]
 ) -> dict[int, SpanCut]:
-    """What is cut out of each shard by a recipe's settings; `path` is where the list lies."""
+    """Return what is cut out of each shard by a recipe's settings; `path` is where the list
+    lies.
+    """
     if settings is None or settings.substrings is None:
         return {}
     return {

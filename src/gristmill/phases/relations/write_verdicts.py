@@ -88,7 +88,7 @@ class VerdictsTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
-    """A task for each shard that was processed."""
+    """Yield a task for each shard that was processed."""
     near = state.recipe.deduplicate.near if state.recipe.deduplicate else None
     filtered, deduplicated = state.one(CORPUS_FILTERS), state.one(DEDUPLICATE)
     tables = tuple(one.work[0].sha256 if one else None for one in (filtered, deduplicated))
@@ -203,7 +203,7 @@ def write_verdicts(task: VerdictsTask, on_progress: Callable[[int], None]) -> Ou
 
 
 def _drops_of(corpus: Corpus, task: VerdictsTask) -> pa.Table:
-    """What was dropped of a shard since it was processed: FILLED, sorted by document."""
+    """Return what was dropped of a shard since it was processed: FILLED, sorted by document."""
     low, high = schema.first_document(task.number), schema.first_document(task.number + 1)
     own = [("document", ">=", low), ("document", "<", high)]
     found = [FILLED.empty_table()]
@@ -252,7 +252,7 @@ def _fill(batch: pa.RecordBatch, drops: pa.Table) -> pa.RecordBatch:
 
 
 def _cut_off(batch: pa.RecordBatch, cut: TargetCut) -> pa.RecordBatch:
-    """A batch in which the kept documents from the cut on are dropped."""
+    """Return a batch in which the kept documents from the cut on are dropped."""
     beyond = pc.greater_equal(pc.bit_wise_and(batch["document"], 0xFFFFFFFF), cut.row)
     mask = pc.and_(beyond, pc.is_null(batch["reason"]))
     named = {"reason": TARGET, "value": float(cut.tokens), "threshold": float(cut.target)}

@@ -150,7 +150,7 @@ class DoneShare:
 
     @property
     def done(self) -> float:
-        """The share, 0 to 1."""
+        """Return the share, 0 to 1."""
         begun = 0.0
         each = self._counted / self._ended if self._ended else 1.0 if self._sizes else 0.0
         if each:

@@ -43,6 +43,6 @@ def mended(corpus: Corpus, progress: Progress, phases: Callable[[], Result]) -> 
 
 
 def shortened(lines: list[str]) -> list[str]:
-    """The first lines, and how many more there are."""
+    """Return the first lines, and how many more there are."""
     more = [f"... and {len(lines) - SHOWN:,} more files"] if len(lines) > SHOWN else []
     return lines[:SHOWN] + more

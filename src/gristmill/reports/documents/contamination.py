@@ -44,7 +44,7 @@ MOST = 20  # items, and documents of an item, that are shown to people
 def contamination(
     corpus: Path | str, *, benchmark: str | None = None, item: str | None = None
 ) -> dict[str, Any]:
-    """What documents hold of benchmarks, whether they were dropped for it or not.
+    """Return what documents hold of benchmarks, whether they were dropped for it or not.
 
     `benchmarks`: of each its `name`, its `items`, how many of them are looked for by their
     question's n-grams (`ngrams`), by their short question as a whole (`whole`), only with all
@@ -91,7 +91,7 @@ def contamination(
 
 
 def _rows(path: Path, wanted: pc.Expression | None) -> pa.Table:
-    """Rows of a part; without a wish those columns that are counted."""
+    """Return rows of a part; without a wish those columns that are counted."""
     columns = [*KEY, "field", "overlap", "start", "end"] if wanted is None else None
     batches = list(read_batches(path, columns))
     if not batches:

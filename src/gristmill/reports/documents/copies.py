@@ -29,8 +29,8 @@ COPIES = pa.schema(
 
 
 def copies(*corpora: Path | str) -> pa.RecordBatchReader:
-    """Every kept document of the corpora, and how many documents of all of them were dropped as its
-    copies. A document occurs 1 + copies times.
+    """Return every kept document of the corpora, and how many documents of all of them were dropped
+    as its copies. A document occurs 1 + copies times.
 
     A corpus with `[deduplicate] against` drops documents for keepers in its reference corpora: name
     those corpora too, so that their keepers count these copies. The table (COPIES) is a stream,
@@ -67,7 +67,7 @@ def _finished(root: Path) -> tuple[Manifest, str]:
 
 
 def _foreign(roots: dict[str, Path], *, strict: bool) -> dict[str, pa.Table]:
-    """The copies that other corpora dropped for a corpus' documents: tables of `keeper` and
+    """Return the copies that other corpora dropped for a corpus' documents: tables of `keeper` and
     `copies`, sorted by keeper, by the digest of the corpus.
     """
     pieces: dict[str, list[pa.Table]] = {}
@@ -98,7 +98,7 @@ def _foreign(roots: dict[str, Path], *, strict: bool) -> dict[str, pa.Table]:
 def _kept(
     root: Path, manifest: Manifest, digest: str, foreign: pa.Table | None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of one corpus' kept documents, COPIES, in document order."""
+    """Yield the rows of one corpus' kept documents, COPIES, in document order."""
     for shard in manifest.raw_shards:
         if shard.missing is not None:
             continue

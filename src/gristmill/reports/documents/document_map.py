@@ -33,7 +33,7 @@ class DocumentMap:
 
     @classmethod
     def fitted(cls, texts: Iterable[pa.Array]) -> "DocumentMap":
-        """A map of documents like these; of batches of texts, the first FITTED that are not
+        """Return a map of documents like these; of batches of texts, the first FITTED that are not
         empty are read.
         """
         held, rows = [np.empty((0, BUCKETS), np.float32)], 0
@@ -54,7 +54,7 @@ class DocumentMap:
         return cls(weights, mean, axes * np.sign(axes[largest, np.arange(2)]))
 
     def of(self, texts: pa.Array) -> np.ndarray:
-        """The places of n texts: (n, 2) float32; an empty one is in the middle."""
+        """Return the places of n texts: (n, 2) float32; an empty one is in the middle."""
         out = np.zeros((len(texts), 2), np.float32)
         for start in range(0, len(texts), ROWS):
             counts = _counts(texts.slice(start, ROWS))
@@ -65,8 +65,8 @@ class DocumentMap:
 
 
 def _axes(centred: np.ndarray) -> np.ndarray:
-    """The two directions in which rows (n, BUCKETS) differ most: (BUCKETS, 2), the first one more
-    than the second.
+    """Return the two directions in which rows (n, BUCKETS) differ most: (BUCKETS, 2), the first one
+    more than the second.
     """
     scatter = centred.T @ centred
     found = np.random.default_rng(0).standard_normal((BUCKETS, ITERATED))
@@ -77,7 +77,7 @@ def _axes(centred: np.ndarray) -> np.ndarray:
 
 
 def _counts(texts: pa.Array) -> np.ndarray:
-    """(n, BUCKETS) float32: how often n texts have words of each bucket."""
+    """Return (n, BUCKETS) float32: how often n texts have words of each bucket."""
     # Kernels are loaded when a map is asked for.
     from gristmill.kernels.models.linear_classifier import features
     from gristmill.kernels.unicode.normalised import normalise

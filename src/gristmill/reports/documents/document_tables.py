@@ -37,8 +37,8 @@ DOMAINS = pa.schema([("domain", pa.string()), ("documents", pa.int64()), ("token
 
 
 def _rows(path: Path) -> int:
-    """The rows of a raw shard up to the last one with a verdict; records that are no documents have
-    none.
+    """Return the rows of a raw shard up to the last one with a verdict; records that are no
+    documents have none.
     """
     metadata = pq.read_metadata(path)
     column = metadata.schema.names.index("document")
@@ -67,8 +67,8 @@ class RowValues:
         self.values = np.memmap(self._file, dtype, "r+", shape=(size,)).view(np.ndarray)
 
     def places(self, documents: np.ndarray) -> np.ndarray:
-        """Where the documents (n,) int64 are in `values`. Raises VerificationError for one that no
-        raw shard has.
+        """Return where the documents (n,) int64 are in `values`. Raises VerificationError for one
+        that no raw shard has.
         """
         documents = np.where(documents < 0, ~documents, documents)  # withdrawn
         shards, rows = documents >> schema.ROW_BITS, documents & (schema.MOST_ROWS - 1)
@@ -85,7 +85,7 @@ class RowValues:
         return places
 
     def of_shard(self, number: int) -> np.ndarray:
-        """The numbers of a raw shard's rows."""
+        """Return the numbers of a raw shard's rows."""
         return self.values[int(self.starts[number]) : int(self.starts[number + 1])]
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class RowValues:
 
 
 def _tables(corpus: TokenCorpus, folder: str) -> Iterator[tuple[RawShard, Path]]:
-    """The raw shards that have a table in a folder."""
+    """Yield the raw shards that have a table in a folder."""
     named = {part.path for part in corpus.manifest.parts}
     for shard in corpus.manifest.raw_shards:
         path = f"{folder}/{shard_name(shard.number)}.parquet"
@@ -114,11 +114,11 @@ class Languages:
         self._rows, self.names = rows, names
 
     def group_of(self, documents: np.ndarray) -> np.ndarray:
-        """The groups of documents (n,) int64: (n,) uint8."""
+        """Return the groups of documents (n,) int64: (n,) uint8."""
         return np.asarray(self._rows.values[self._rows.places(documents)])
 
     def documents(self, tokens: RowValues) -> np.ndarray:
-        """How many documents of each group have tokens: (groups,) int64."""
+        """Return how many documents of each group have tokens: (groups,) int64."""
         found = np.zeros(len(self.names), np.int64)
         for number in range(len(tokens.starts) - 1):
             here = self._rows.of_shard(number)[tokens.of_shard(number) > 0]
@@ -127,8 +127,8 @@ class Languages:
 
 
 def languages_of(corpus: TokenCorpus, most: int, stack: ExitStack) -> Languages | None:
-    """The languages that the step `language` found, in at most `most` groups; None: the recipe has
-    no such step. What it holds is removed with `stack`.
+    """Return the languages that the step `language` found, in at most `most` groups; None: the
+    recipe has no such step. What it holds is removed with `stack`.
     """
     tables = [
         (shard, path)
@@ -182,7 +182,7 @@ class Domains:
 
     @staticmethod
     def known(corpus: TokenCorpus) -> bool:
-        """Whether a corpus has the URLs of its documents."""
+        """Return whether a corpus has the URLs of its documents."""
         return any(True for _ in _tables(corpus, "verdicts"))
 
     def add(self, documents: np.ndarray, tokens: np.ndarray) -> None:
@@ -190,8 +190,8 @@ class Domains:
         self.tokens.values[self.tokens.places(documents)] += tokens
 
     def largest(self, top: int) -> tuple[int, list[DomainCounts]]:
-        """How many domains there are, and those with the most tokens; of equal ones the first by
-        name.
+        """Return how many domains there are, and those with the most tokens; of equal ones the
+        first by name.
         """
         held = DOMAINS.empty_table()
         for shard, path in _tables(self._corpus, "verdicts"):

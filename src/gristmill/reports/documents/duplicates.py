@@ -50,14 +50,14 @@ class _CorpusFiles(NamedTuple):
     find: Callable[[str], Path]
 
     def tables(self, folder: str) -> dict[int, Path]:
-        """A folder's tables, by shard."""
+        """Return a folder's tables, by shard."""
         return {
             number: self.find(f"{folder}/{shard_name(number)}.parquet") for number in self.sources
         }
 
 
 def duplicates(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
-    """How many duplicates were dropped and why, from the corpus alone.
+    """Return how many duplicates were dropped and why, from the corpus alone.
 
     `documents` reached deduplication; `kept` of them were kept, `reasons` counts the others;
     `sources` has the same by source. `sizes` counts the clusters of `least` to `most` documents; a
@@ -128,7 +128,7 @@ def _state(root: Path) -> _CorpusFiles:
 
 
 def _by_source(state: _CorpusFiles, verdicts: dict[int, Path]) -> dict[str, Counter[str]]:
-    """Documents that reached deduplication, by source and reason (empty: kept)."""
+    """Return documents that reached deduplication, by source and reason (empty: kept)."""
     sources: dict[str, Counter[str]] = {}
     for number, path in verdicts.items():
         counted = sources.setdefault(state.sources[number], Counter())
@@ -147,7 +147,9 @@ def _table(counted: Counter[str]) -> dict[str, Any]:
 
 
 def _sizes(copies: Path, kept: int) -> list[dict[str, int]]:
-    """Clusters by size, in powers of two: 1, 2, 3 to 4, 5 to 8 and so on, up to the largest one."""
+    """Return clusters by size, in powers of two: 1, 2, 3 to 4, 5 to 8 and so on, up to the largest
+    one.
+    """
     bins, documents = np.zeros(65, np.int64), np.zeros(65, np.int64)
     for batch in clusters.own(copies):
         sizes = batch["copies"].to_numpy() + 1
@@ -203,8 +205,8 @@ def _clusters(
 
 
 def _texts(state: _CorpusFiles, shown: list[int], result: list[dict[str, Any]]) -> dict[int, str]:
-    """The beginnings of the texts of some documents. The lines that a cluster's members share are
-    written into the cluster.
+    """Return the beginnings of the texts of some documents. The lines that a cluster's members
+    share are written into the cluster.
 
     Documents are read in their order, and a keeper comes before its copies, so its lines are known
     when theirs are compared.
@@ -242,7 +244,9 @@ def _texts(state: _CorpusFiles, shown: list[int], result: list[dict[str, Any]]) 
 
 
 def _normalised(text: str) -> dict[str, str]:
-    """The lines of a text by their normalised form, if it is not empty; of equal ones the first."""
+    """Return the lines of a text by their normalised form, if it is not empty; of equal ones the
+    first.
+    """
     lines = text.splitlines()
     offsets, data = compared(*utf8_buffers(pa.array(lines, pa.string())), "signs")
     forms = strings_of(offsets.astype(np.int32), data).to_pylist()
@@ -250,7 +254,7 @@ def _normalised(text: str) -> dict[str, str]:
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """The report as lines of text."""
+    """Return the report as lines of text."""
     out = [] if result["finished"] else ["not finished: the state of a run that stopped here", ""]
     names = [*result["reasons"], "kept"]
     heads = [REASONS.get(f"{STEP}{name}", name) for name in names]

@@ -124,7 +124,7 @@ def _write(
 
 
 def _target(out: Path, root: Path, force: bool) -> Path:
-    """The file to write. Raises RecipeError for one that may not be replaced."""
+    """Return the file to write. Raises RecipeError for one that may not be replaced."""
     if out.is_dir():
         raise RecipeError(f"--out {out}: a folder. Name a file: {out / 'explore.parquet'}")
     if out.resolve().is_relative_to(root.resolve()):
@@ -151,7 +151,7 @@ class _ShownTexts:
             self._redact = step.load(installed_inputs(step))
 
     def of(self, rows: pa.Table) -> pa.Array:
-        """(n,) strings, null where the corpus has no text of a document."""
+        """Return (n,) strings, null where the corpus has no text of a document."""
         texts = rows["text"].combine_chunks()
         if self._redact is None:
             return pc.utf8_slice_codeunits(texts, 0, self._characters)
@@ -164,7 +164,7 @@ class _ShownTexts:
 
 
 def _columns(rows: pa.Table, text: pa.Array, measures: list[pa.Field]) -> dict[str, Any]:
-    """The columns by name, but for PLACE."""
+    """Return the columns by name, but for PLACE."""
     rows = rows.combine_chunks()
     reason = rows["reason"].combine_chunks()
     head = pc.struct_field(pc.extract_regex(pc.fill_null(rows["url"], ""), AUTHORITY), "head")
@@ -195,14 +195,14 @@ def _columns(rows: pa.Table, text: pa.Array, measures: list[pa.Field]) -> dict[s
 
 
 def _flat(column: Any) -> pa.Array:
-    """A column as one array; numpy's too."""
+    """Return a column as one array; numpy's too."""
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks()
     return column if isinstance(column, pa.Array) else pa.array(column)
 
 
 def _names(documents: pa.ChunkedArray) -> pa.Array:
-    """Numbers of documents as `shard:row`."""
+    """Return numbers of documents as `shard:row`."""
     shard = pc.shift_right(documents, schema.ROW_BITS).cast(pa.string())
     row = pc.bit_wise_and(documents, schema.MOST_ROWS - 1).cast(pa.string())
     return pc.binary_join_element_wise(shard, row, ":")

@@ -18,8 +18,9 @@ INSTALL = "pip install 'gristmill[explore]' (or: uv tool install embedding-atlas
 
 
 def atlas_command(file: Path | str, *, places: bool, host: str, port: int) -> list[str] | None:
-    """The command that starts embedding-atlas with a file of `explore`, `places` if it has x and y;
-    None: it is not installed. Its own models, which it would fetch from a hub, are not asked for.
+    """Return the command that starts embedding-atlas with a file of `explore`, `places` if it has x
+    and y; None: it is not installed. Its own models, which it would fetch from a hub, are not asked
+    for.
     """
     beside = os.path.join(os.path.dirname(sys.executable), ATLAS)
     program = shutil.which(ATLAS) or (beside if os.access(beside, os.X_OK) else None)
@@ -46,7 +47,7 @@ def start(command: list[str]) -> int:
 
 
 def lines(result: dict[str, Any], command: list[str] | None) -> list[str]:
-    """What was written, and how to open it."""
+    """Return what was written, and how to open it."""
     file = result["file"]
     sql = quoted(pattern(Path(file)))
     view = f"CREATE VIEW documents AS FROM {sql}"
@@ -68,5 +69,5 @@ def lines(result: dict[str, Any], command: list[str] | None) -> list[str]:
 
 
 def _quoted(sql: str) -> str:
-    """A word for a shell: in double quotes where they do, since SQL has single ones."""
+    """Return a word for a shell: in double quotes where they do, since SQL has single ones."""
     return shlex.quote(sql) if set(sql) & set('"$`\\!') else f'"{sql}"'

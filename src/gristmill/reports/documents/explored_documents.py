@@ -70,7 +70,7 @@ class ChosenDocuments:
         self._measures: list[pa.Field] | None = None
 
     def _path(self, folder: str, shard: RawShard) -> Path | None:
-        """A shard's table in a folder."""
+        """Return a shard's table in a folder."""
         name = f"{folder}/{shard_name(shard.number)}.parquet"
         return self._root / name if self._has(name) else None
 
@@ -89,7 +89,7 @@ class ChosenDocuments:
         return count
 
     def measures(self) -> list[pa.Field]:
-        """A column for each measure of any shard; a dot in its name becomes `_`."""
+        """Return a column for each measure of any shard; a dot in its name becomes `_`."""
         if self._measures is None:
             found: dict[str, pa.Field] = {}
             for shard in self.shards:
@@ -106,18 +106,18 @@ class ChosenDocuments:
         return self._measures
 
     def some(self) -> Iterator[pa.Table]:
-        """Rows of documents, from raw shards in an order by their hash: of any shard."""
+        """Yield rows of documents, from raw shards in an order by their hash: of any shard."""
         order = np.argsort(_mixed(np.arange(len(self.shards), dtype=np.uint64), self._seed))
         for place in order.tolist():
             yield from self._rows(self.shards[place])
 
     def rows(self) -> Iterator[pa.Table]:
-        """The rows of all documents that are wanted."""
+        """Yield the rows of all documents that are wanted."""
         for shard in self.shards:
             yield from self._rows(shard)
 
     def _rows(self, shard: RawShard) -> Iterator[pa.Table]:
-        """Rows of a raw shard: its verdicts, `text`, and the columns of its measures."""
+        """Yield rows of a raw shard: its verdicts, `text`, and the columns of its measures."""
         texts = [
             OrderedTable(path, ["document", "text"])
             for path in (
@@ -176,7 +176,9 @@ def _check(root: Path, part: Part) -> None:
 
 
 def _mixed(numbers: np.ndarray, seed: int) -> np.ndarray:
-    """A keyed hash of numbers (n,) uint64: (n,) uint64 (SplitMix64; Steele, Lea, Flood 2014)."""
+    """Return a keyed hash of numbers (n,) uint64: (n,) uint64 (SplitMix64; Steele, Lea, Flood
+    2014).
+    """
     state = numbers + np.uint64((seed * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) % 2**64)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -195,8 +197,8 @@ class OrderedTable:
         ).empty_table()
 
     def of(self, documents: pa.Array) -> pa.Table:
-        """The rows of documents, in their order, null where there is none; each call's documents
-        are behind those of the call before.
+        """Return the rows of documents, in their order, null where there is none; each call's
+        documents are behind those of the call before.
         """
         last = documents[-1].as_py()
         while not self._held or self._held[-1]["document"][-1].as_py() < last:
@@ -212,7 +214,7 @@ class OrderedTable:
 
 
 def _first_text(documents: pa.Array, tables: list[OrderedTable]) -> pa.ChunkedArray:
-    """The text of each document in the first table that has it."""
+    """Return the text of each document in the first table that has it."""
     found = pa.chunked_array([pa.nulls(len(documents), pa.string())])
     for table in tables:
         found = pc.coalesce(found, table.of(documents)["text"])
@@ -220,14 +222,14 @@ def _first_text(documents: pa.Array, tables: list[OrderedTable]) -> pa.ChunkedAr
 
 
 def _column(measure: str) -> str:
-    """The column of a measure: letters, digits and `_`, and none of the other columns."""
+    """Return the column of a measure: letters, digits and `_`, and none of the other columns."""
     name = re.sub(r"\W", "_", measure)
     known = {*FIRST.names, *LAST.names, *(field.name for field in PLACE)}
     return f"{name}_" if name.lower() in known else name
 
 
 def _plain(kind: pa.DataType) -> pa.DataType | None:
-    """The type of a measure's column; None: it is no number, word or truth value."""
+    """Return the type of a measure's column; None: it is no number, word or truth value."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

@@ -13,8 +13,8 @@ from gristmill.reports.documents.reasons import ROOMS, matches
 
 
 def explain(name: str) -> list[dict[str, Any]]:
-    """What a name means, as `tokens.validation`, `deduplicate.near`, `gopher`, `gopher.min_words`,
-    `gopher.short_doc` or `read.truncated`.
+    """Return what a name means, as `tokens.validation`, `deduplicate.near`, `gopher`,
+    `gopher.min_words`, `gopher.short_doc` or `read.truncated`.
 
     Each answer has `name`, `what` (key, parameter, reason or measure) and `meaning`; a key and a
     parameter also `type` and `default` (null: it must be given), and what is of one of several
@@ -39,12 +39,12 @@ def explain(name: str) -> list[dict[str, Any]]:
 
 
 def _is_in(answer: dict[str, Any], table: str) -> bool:
-    """Whether an answer is about a key of a table, or anything of a filter."""
+    """Return whether an answer is about a key of a table, or anything of a filter."""
     return bool(answer["name"].rpartition(".")[0] == table)
 
 
 def _all(first: str) -> Iterator[dict[str, Any]]:
-    """All that has a name that begins with a word."""
+    """Yield all that has a name that begins with a word."""
     for place, table in TABLES.items():
         for key in keys_of(table):
             full = f"{place}.{key.name}" if place else key.name
@@ -78,7 +78,7 @@ def _of_key(name: str, what: str, key: Key) -> dict[str, Any]:
 
 
 def lines(answers: list[dict[str, Any]]) -> list[str]:
-    """Answers as lines of text."""
+    """Return answers as lines of text."""
     found = []
     for one in answers:
         said = [one["what"]]

@@ -125,15 +125,15 @@ ROOMS: Mapping[str, Mapping[str, Reason]] = {
 
 
 def remedy(reason: str) -> str:
-    """What to do about a reason such as `read.no_text`; empty: nothing is known."""
+    """Return what to do about a reason such as `read.no_text`; empty: nothing is known."""
     step, _, word = reason.partition(".")
     known = ROOMS.get(step, {}).get(word)
     return known.remedy if known is not None else ""
 
 
 def meaning(reason: str) -> str | None:
-    """What a reason such as `gopher.short_doc` says, in a sentence. None: it is of a filter of your
-    own, or of another version of gristmill.
+    """Return what a reason such as `gopher.short_doc` says, in a sentence. None: it is of a filter
+    of your own, or of another version of gristmill.
     """
     step, _, word = reason.partition(".")
     if step in ROOMS:
@@ -143,7 +143,7 @@ def meaning(reason: str) -> str | None:
 
 
 def filter_reason(step: str, word: str) -> str | None:
-    """What a built-in filter's reason says, as its class has it."""
+    """Return what a built-in filter's reason says, as its class has it."""
     from gristmill.filters.api import registry
 
     kind = registry.built_in(step)
@@ -155,6 +155,6 @@ def filter_reason(step: str, word: str) -> str | None:
 
 
 def matches(known: str, name: str) -> bool:
-    """Whether a name fits another one, with NAME or N in it."""
+    """Return whether a name fits another one, with NAME or N in it."""
     pattern = re.sub("(?<![A-Z])N(?![A-Z])", r"\\d+", known.replace("NAME", r"\w+"))
     return re.fullmatch(pattern, name) is not None

@@ -13,7 +13,8 @@ TOP = 20
 
 
 def frequent(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
-    """The funnel's counts of frequent lines, and the first `top` rows of their list, as `lines`.
+    """Return the funnel's counts of frequent lines, and the first `top` rows of their list, as
+    `lines`.
 
     A row has `documents`, `text` (its first 500 characters), `earliest` document, `hash`, `source`
     (null: all sources). Raises RecipeError if the recipe has no [deduplicate.lines],
@@ -35,7 +36,7 @@ def frequent(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """The report as lines of text."""
+    """Return the report as lines of text."""
     out = [f"{'documents':>12}  {'earliest':<12}  line"]
     for row in result["lines"]:
         text = " ".join(row["text"].split())

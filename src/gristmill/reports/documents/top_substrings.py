@@ -23,8 +23,8 @@ SHOWN = 500  # characters of a span
 
 
 def repeated(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
-    """The funnel's counts of repeated spans, and the `top` spans that are at most places, one of
-    each text, as `spans`.
+    """Return the funnel's counts of repeated spans, and the `top` spans that are at most places,
+    one of each text, as `spans`.
 
     A row has `places`, `document`, `first_byte`, `end_byte`, `earliest` document and `text` (its
     first 500 characters; null: the corpus has no documents/). Raises RecipeError if the recipe has
@@ -51,7 +51,7 @@ def repeated(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
 
 
 def _most_places(spans: pa.Table, most: int) -> pa.Table:
-    """The spans at most places, of those that are copies of one another the first."""
+    """Return the spans at most places, of those that are copies of one another the first."""
     order = [("places", "descending"), ("document", "ascending"), ("first_byte", "ascending")]
     spans = spans.sort_by(order)
     size = pc.subtract(spans["end_byte"], spans["first_byte"])
@@ -61,7 +61,7 @@ def _most_places(spans: pa.Table, most: int) -> pa.Table:
 
 
 def spans_of(root: Path, manifest: Manifest, document: int) -> list[dict[str, Any]]:
-    """The repeated spans of one document, with their texts."""
+    """Return the repeated spans of one document, with their texts."""
     if all(part.path != LIST for part in manifest.parts):
         return []
     rows: list[dict[str, Any]] = read_rows(
@@ -95,7 +95,7 @@ def add_texts(root: Path, manifest: Manifest, rows: Iterable[dict[str, Any]]) ->
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """The report as lines of text."""
+    """Return the report as lines of text."""
     out = [f"{'places':>12}  {'bytes':>9}  {'document':<12}  {'first in':<12}  text"]
     out += [span_line(row) for row in result["spans"]]
     if len(result["spans"]) < result["listed"]:
@@ -107,7 +107,7 @@ def lines(result: dict[str, Any]) -> list[str]:
 
 
 def span_line(row: dict[str, Any]) -> str:
-    """A span as a line of text."""
+    """Return a span as a line of text."""
     text = " ".join((row["text"] or "").split())
     shown = f"{text[:80]}{'...' if len(text) > 80 else ''}"
     size = row["end_byte"] - row["first_byte"]

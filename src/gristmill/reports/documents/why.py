@@ -19,7 +19,7 @@ from gristmill.tokens.partitions import source_of
 
 
 def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
-    """The verdict of a document, given as `shard:row`, its number, or its URL (which several
+    """Return the verdict of a document, given as `shard:row`, its number, or its URL (which several
     documents may have).
 
     Each answer has `document`, `url`, `reason` (null: kept), `value`, `threshold`, `keeper`,
@@ -67,7 +67,7 @@ def _refuse_absent(root: Path, manifest: Manifest, number: int) -> None:
 
 
 def parse_document(document: str) -> int | None:
-    """`3:17` or `12884901905` as a document's number; None: it is neither."""
+    """Return `3:17` or `12884901905` as a document's number; None: it is neither."""
     shard, colon, row = document.partition(":")
     if colon and shard.isdecimal() and row.isdecimal():
         return schema.first_document(int(shard)) + int(row)
@@ -143,8 +143,8 @@ def _parent_field(manifest: Manifest, source: str) -> str:
 
 
 def _in_tokens(root: Path, manifest: Manifest, source: str, document: int) -> dict[str, int]:
-    """How often a document is in the token shards of its source: by the shard in which a copy
-    begins.
+    """Return how often a document is in the token shards of its source: by the shard in which a
+    copy begins.
     """
     found: dict[str, int] = {}
     last: dict[str, int] = {}  # by folder and split: the number that ends the shard before
@@ -172,7 +172,7 @@ def _one(path: Path, document: int) -> dict[str, Any]:
 
 
 def lines(result: dict[str, Any]) -> list[str]:
-    """An answer as lines of text."""
+    """Return an answer as lines of text."""
     name = schema.document_name(result["document"])
     out = [
         f"document {name}   {result['url'] or '(no URL)'}",

@@ -36,7 +36,9 @@ PIN = re.compile("#sha256=([0-9a-f]{64})")
 
 
 def check_consistency(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """The differences between the manifest and its parts; `sound` are the paths of intact parts."""
+    """Return the differences between the manifest and its parts; `sound` are the paths of intact
+    parts.
+    """
     wrong = []
     wrong += _against(root, sound, FUNNEL, "funnel", manifest.funnel)
     wrong += _against(root, sound, PLAN, "raw_shards", _planned(manifest))
@@ -57,7 +59,7 @@ def check_consistency(root: Path, manifest: Manifest, sound: set[str]) -> list[s
 
 
 def check_imported(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """The differences between the manifest of imported tokens and its parts: the funnel, the
+    """Return the differences between the manifest of imported tokens and its parts: the funnel, the
     tokenizer, the number of every token and document.
     """
     assert isinstance(manifest.imported, Imported)
@@ -90,7 +92,7 @@ def check_imported(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
 
 
 def _imported_shard(path: Path, name: str, stated: TokenFormat, ends: np.ndarray) -> list[str]:
-    """What is wrong with the tokens of a shard, whose documents end at `ends`."""
+    """Return what is wrong with the tokens of a shard, whose documents end at `ends`."""
     tokens = np.memmap(path, f"<u{int(stated.dtype[4:]) // 8}", "r")
     if len(ends) == 0 or ends[-1] != len(tokens) or (np.diff(ends, prepend=0) <= 0).any():
         return []  # the counts of the shard are wrong, which is reported there
@@ -110,7 +112,9 @@ def _imported_shard(path: Path, name: str, stated: TokenFormat, ends: np.ndarray
 
 
 def stated_by_tokenizer(root: Path, manifest: Manifest, sound: set[str]) -> TokenFormat | None:
-    """What `tokens` would say of a corpus of format 1; None where its tokenizer cannot be read."""
+    """Return what `tokens` would say of a corpus of format 1; None where its tokenizer cannot be
+    read.
+    """
     names = [part.path for part in manifest.parts if part.path.startswith("tokenizer/")]
     if not names or names[0] not in sound:
         return None
@@ -122,7 +126,7 @@ def stated_by_tokenizer(root: Path, manifest: Manifest, sound: set[str]) -> Toke
 
 
 def _token_format(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """The differences between `tokens` and the tokenizer in the corpus."""
+    """Return the differences between `tokens` and the tokenizer in the corpus."""
     names = [part.path for part in manifest.parts if part.path.startswith("tokenizer/")]
     if manifest.tokens is None or not names or names[0] not in sound:
         return []
@@ -147,7 +151,9 @@ def _token_format(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
 
 
 def check_links(root: Path) -> list[str]:
-    """The links among a corpus' files: a link is an error, as its target is somewhere else."""
+    """Return the links among a corpus' files: a link is an error, as its target is somewhere
+    else.
+    """
     found = [path.relative_to(root).as_posix() for path in links(root, work=False)]
     return [
         f"{name}: a link, and not the {'file' if name in PROOFS else 'part or folder'} itself"
@@ -174,7 +180,7 @@ def check_run(root: Path) -> list[str]:
 
 
 def _against(root: Path, sound: set[str], name: str, what: str, value: Any) -> list[str]:
-    """The differences between a value of the manifest and the part that repeats it."""
+    """Return the differences between a value of the manifest and the part that repeats it."""
     if name not in sound:
         return []  # missing or damaged, which check_parts has reported
     try:
@@ -191,7 +197,7 @@ def _against(root: Path, sound: set[str], name: str, what: str, value: Any) -> l
 
 
 def _differences(place: str, left: Any, right: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The places at which two values of JSON differ, with both values there."""
+    """Yield the places at which two values of JSON differ, with both values there."""
     if isinstance(left, dict) and isinstance(right, dict):
         for key in sorted(left.keys() | right.keys()):
             yield from _differences(f"{place}.{key}", left.get(key), right.get(key))
@@ -203,7 +209,7 @@ def _differences(place: str, left: Any, right: Any) -> Iterator[tuple[str, Any, 
 
 
 def _planned(manifest: Manifest) -> list[dict[str, Any]]:
-    """The raw shards as in plan.json: without null values."""
+    """Return the raw shards as in plan.json: without null values."""
     rows = []
     for shard in manifest.raw_shards:
         row = {

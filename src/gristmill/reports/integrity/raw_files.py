@@ -51,8 +51,8 @@ def check_raw_files(
 
 
 def _folder(root: Path) -> Path:
-    """The folder from which paths count: the recipe's, or the one that was imported. run.json names
-    it; without it, the corpus' own.
+    """Return the folder from which paths count: the recipe's, or the one that was imported.
+    run.json names it; without it, the corpus' own.
     """
     try:
         return Path(msgspec.json.decode((root / RUN).read_bytes())["folder"])

@@ -124,7 +124,9 @@ def _check_pin(root: Path, pin: str, lock: str, content: str) -> None:
 
 
 def finished(root: Path) -> tuple[Manifest, bytes]:
-    """A corpus' manifest and its bytes, after checking its lock. Raises VerificationError."""
+    """Return a corpus' manifest and its bytes, after checking its lock. Raises
+    VerificationError.
+    """
     if not root.is_dir():
         refuse_store(root)
         raise VerificationError(f"{root}: no such folder")
@@ -138,7 +140,7 @@ def finished(root: Path) -> tuple[Manifest, bytes]:
 
 
 def _unnamed_files(root: Path, manifest: Manifest) -> list[str]:
-    """Files in the folders of parts that the manifest does not name."""
+    """Return files in the folders of parts that the manifest does not name."""
     named = {part.path for part in manifest.parts}
     found = []
     for folder in part_folders(root):

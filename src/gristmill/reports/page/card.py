@@ -81,7 +81,7 @@ def _size(funnel: dict[str, Any]) -> str:
 
 
 def _found_languages(tables: CorpusTables) -> list[str]:
-    """What the step language found, dropped documents included."""
+    """Return what the step language found, dropped documents included."""
     if not tables.has("measures"):
         return []
     found = figures.languages(tables, tables.columns("measures"))
@@ -109,7 +109,7 @@ def _items(tables: CorpusTables) -> list[str]:
 
 
 def _samples(tables: CorpusTables) -> list[Sample]:
-    """The first documents of each source."""
+    """Return the first documents of each source."""
     if tables.manifest.tokens is not None:
         return token_samples(tables.root)
     first: dict[str, Path] = {}

@@ -13,7 +13,7 @@ CURVE = 40
 
 
 def bar(kept: float, lost: float, whole: float, label: str) -> Html:
-    """A bar of what is kept and, behind it, what is lost, of a whole."""
+    """Return a bar of what is kept and, behind it, what is lost, of a whole."""
     if not whole:
         return Html("")
     first, second = 100 * kept / whole, 100 * lost / whole
@@ -31,7 +31,7 @@ def bar(kept: float, lost: float, whole: float, label: str) -> Html:
 
 
 def position(distribution: Distribution, value: float) -> float:
-    """Where a value is on the axis: 0 to 100, beyond where it is outside."""
+    """Return where a value is on the axis: 0 to 100, beyond where it is outside."""
     edges = distribution.edges
     low, high, at = edges[0], edges[-1], value
     if distribution.log:
@@ -42,8 +42,8 @@ def position(distribution: Distribution, value: float) -> float:
 
 
 def histogram(one: Distribution, other: Distribution | None = None, *, describe: str = "") -> Html:
-    """The bars of a distribution, what its limits drop in another colour; a second corpus as a
-    line over them, both as shares of their documents; below, how much each limit would drop.
+    """Return the bars of a distribution, what its limits drop in another colour; a second corpus as
+    a line over them, both as shares of their documents; below, how much each limit would drop.
     """
     places = [position(one, edge) for edge in one.edges]
     shares = [count / max(one.documents, 1) for count in one.counts]
@@ -92,7 +92,7 @@ def histogram(one: Distribution, other: Distribution | None = None, *, describe:
 
 
 def curve(one: Distribution, places: Sequence[float], dropped: Sequence[int]) -> Html:
-    """How much a limit would drop, over the same axis: a line from 0 % to 100 %."""
+    """Return how much a limit would drop, over the same axis: a line from 0 % to 100 %."""
     falls = dropped[0] > dropped[-1]
     points = " ".join(
         f"{10 * min(max(position(one, value), 0), 100):.0f},"
@@ -127,8 +127,8 @@ def curve(one: Distribution, places: Sequence[float], dropped: Sequence[int]) ->
 
 
 def _top(shares: Sequence[float]) -> float:
-    """The share that is drawn in full height. One bar far above all others is drawn beyond it, with
-    its figure, so that the others can be seen.
+    """Return the share that is drawn in full height. One bar far above all others is drawn beyond
+    it, with its figure, so that the others can be seen.
     """
     most = sorted(shares)[-2:]
     if len(most) == 2 and most[1] > 3 * most[0] > 0:
@@ -137,7 +137,7 @@ def _top(shares: Sequence[float]) -> float:
 
 
 def _higher(one: Distribution, places: list[float], shares: list[float], top: float) -> list[Html]:
-    """The figure of a bar that is higher than the chart, and a gap in it."""
+    """Return the figure of a bar that is higher than the chart, and a gap in it."""
     found = []
     for place, value in enumerate(shares):
         if value > top:
@@ -174,7 +174,7 @@ def _drops(broken: str, value: float, limit: float) -> bool:
 
 
 def _outline(places: list[float], shares: list[float], top: float) -> Html:
-    """The line of the other corpus over the bars."""
+    """Return the line of the other corpus over the bars."""
     points = []
     for place, value in enumerate(shares):
         y = max(0.0, 100 - 100 * (HEIGHT - 6) / HEIGHT * value / top)
@@ -224,7 +224,7 @@ def _tick_values(one: Distribution) -> list[float]:
 
 
 def columns(rows: Sequence[tuple[object, float, str]]) -> Html:
-    """Bars under each other with their names and figures: (name, value, figure)."""
+    """Return bars under each other with their names and figures: (name, value, figure)."""
     most = max((row[1] for row in rows), default=0) or 1
     return tag(
         "ul",
@@ -242,7 +242,7 @@ def columns(rows: Sequence[tuple[object, float, str]]) -> Html:
 
 
 def legend(*names: tuple[str, str]) -> Html:
-    """What the colours are: (class, words)."""
+    """Return what the colours are: (class, words)."""
     return tag(
         "p",
         joined(

@@ -59,8 +59,8 @@ def check(corpus: Path | str) -> dict[str, Any]:
 def unusual(
     tables: CorpusTables, counted: dict[str, Any] | None = None
 ) -> tuple[list[str], list[Finding]]:
-    """(the names of the checks that could be made, what they found). `counted`: its statistics of
-    tokens, if they are known.
+    """Return (the names of the checks that could be made, what they found). `counted`: its
+    statistics of tokens, if they are known.
     """
     found: list[Finding] = []
     checked: list[str] = []
@@ -75,7 +75,7 @@ def unusual(
 
 
 def _steps(tables: CorpusTables) -> Found:
-    """Steps that drop nothing, or nearly everything that reaches them."""
+    """Return steps that drop nothing, or nearly everything that reaches them."""
     steps = tables.manifest.funnel.get("steps")
     if steps is None:
         return None
@@ -118,8 +118,8 @@ def _steps(tables: CorpusTables) -> Found:
 
 
 def _judges(name: str) -> bool:
-    """Whether a step's purpose is to drop documents: others rewrite, measure, or look for what most
-    corpora lack.
+    """Return whether a step's purpose is to drop documents: others rewrite, measure, or look for
+    what most corpora lack.
     """
     from gristmill.filters.api.registry import built_in
 
@@ -173,7 +173,7 @@ def _kept(tables: CorpusTables) -> Found:
 
 
 def _sources(tables: CorpusTables) -> Found:
-    """Sources of which nothing is kept, and raw shards that are absent."""
+    """Return sources of which nothing is kept, and raw shards that are absent."""
     if not tables.manifest.raw_shards:
         return None
     kept: dict[str, list[int]] = {
@@ -229,7 +229,7 @@ def _sources(tables: CorpusTables) -> Found:
 
 
 def _repaired(tables: CorpusTables) -> list[tuple[str, str, str, str]]:
-    """Sources with documents that hold bytes that are no UTF-8."""
+    """Return sources with documents that hold bytes that are no UTF-8."""
     counts: dict[str, list[int]] = {}
     for shard in tables.manifest.raw_shards:
         counted = counts.setdefault(shard.source, [0, 0])
@@ -376,7 +376,7 @@ def _contamination(tables: CorpusTables) -> Found:
 
 
 def _lines(tables: CorpusTables) -> Found:
-    """Lines that were cut, and lines that are left."""
+    """Return lines that were cut, and lines that are left."""
     funnel = tables.manifest.funnel
     if "lines" not in funnel or not funnel.get("characters"):
         return None

@@ -20,7 +20,7 @@ Found = list[tuple[str, str, str, str]] | None
 
 
 def of_tokens(tables: CorpusTables) -> Found:
-    """Characters a token, the vocabulary, lengths, the validation split."""
+    """Return characters a token, the vocabulary, lengths, the validation split."""
     funnel = tables.manifest.funnel
     if tables.manifest.tokens is None or not funnel.get("tokens"):
         return None
@@ -76,7 +76,7 @@ def of_tokens(tables: CorpusTables) -> Found:
 def of_statistics(
     tables: CorpusTables, counted: dict[str, Any] | None
 ) -> list[tuple[str, str, str, str]]:
-    """What a count of all tokens shows: sources and languages, the vocabulary."""
+    """Return what a count of all tokens shows: sources and languages, the vocabulary."""
     if tables.manifest.funnel["tokens"] > figures.MOST_TOKENS:
         return []
     counted = counted or stats(tables.root)
@@ -123,7 +123,7 @@ def left_alike(tables: CorpusTables) -> Found:
 
 
 def _median(tables: CorpusTables) -> float | None:
-    """The median of the kept documents' tokens, to an eighth of a power of two."""
+    """Return the median of the kept documents' tokens, to an eighth of a power of two."""
     lengths = figures.lengths(tables)
     if lengths is None:
         return None

@@ -81,8 +81,8 @@ def measured(
     limits: Mapping[str, list[Check]],
     edges_of: Mapping[str, tuple[bool, list[float]]] | None = None,
 ) -> MeasureTable:
-    """The distributions of all numeric measures; with `edges_of`, those of another corpus, over the
-    same edges.
+    """Return the distributions of all numeric measures; with `edges_of`, those of another corpus,
+    over the same edges.
     """
     names = [name for name, kind in columns.items() if "." in name and _is_number(kind)]
     whole = {name: bool(pa.types.is_integer(columns[name])) for name in names}
@@ -118,13 +118,13 @@ def _quoted(name: str) -> str:
 
 
 def _value(name: str) -> str:
-    """A measure as a number, null where it is not finite."""
+    """Return a measure as a number, null where it is not finite."""
     column = f"cast({_quoted(name)} as double)"
     return f"(case when isfinite({column}) then {column} end)"
 
 
 def _ranges(tables: CorpusTables, names: list[str], whole: Mapping[str, bool]) -> list[_Range]:
-    """The ranges of all values, and inner ones of a sample of the rows."""
+    """Return the ranges of all values, and inner ones of a sample of the rows."""
     step = max(1, tables.manifest.funnel.get("documents", 0) // SAMPLED)
     some = f" where sample_key(document) % {step} = 0" if step > 1 else ""
     values = [_value(name) for name in names]
@@ -141,7 +141,7 @@ def _ranges(tables: CorpusTables, names: list[str], whole: Mapping[str, bool]) -
 
 
 def edges_for(one: _Range, checks: list[Check]) -> tuple[bool, list[float]]:
-    """(whether their scale is logarithmic, round numbers that divide a range).
+    """Return (whether their scale is logarithmic, round numbers that divide a range).
 
     Each whole number of a small range has a bin: behind its edge where a limit drops what is below,
     before it otherwise.
@@ -237,17 +237,20 @@ def _counted(tables: CorpusTables, wanted: list[Wanted]) -> list[Distribution]:
 
 
 def _counts_lower(checks: list[Check]) -> bool:
-    """Whether a limit needs how many values are below an edge."""
+    """Return whether a limit needs how many values are below an edge."""
     return any(check.broken in ("<", ">=") for check in checks)
 
 
 def _counts_upper(checks: list[Check]) -> bool:
-    """Whether a limit, or the bins of a measure without one, need how many are up to an edge."""
+    """Return whether a limit, or the bins of a measure without one, need how many are up to an
+    edge.
+    """
     return not _counts_lower(checks) or any(check.broken in ("<=", ">") for check in checks)
 
 
 def _bins(one: _Range, up_to: list[int], edges: list[float]) -> tuple[list[int], int, int]:
-    """(values of each bin, under the first edge, over the last): of how many are up to each edge.
+    """Return (values of each bin, under the first edge, over the last): of how many are up to each
+    edge.
 
     What is at an outer edge is of the bin there, if nothing lies beyond it.
     """
@@ -261,7 +264,7 @@ def _bins(one: _Range, up_to: list[int], edges: list[float]) -> tuple[list[int],
 
 
 def _cumulated(histogram: dict[float, int], edges: list[float]) -> list[int]:
-    """How many values are at each edge or below."""
+    """Return how many values are at each edge or below."""
     found, total = [], 0
     for edge in edges:
         total += histogram.get(edge, 0)

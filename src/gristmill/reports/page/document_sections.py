@@ -31,7 +31,7 @@ NAMES = {
 
 
 def duplicates(one: Facts) -> Html:
-    """Duplicates: how many, clusters, similarities, pairs."""
+    """Return duplicates: how many, clusters, similarities, pairs."""
     if not one.manifest.recipe.get("deduplicate"):
         return Html("")
     counts: dict[str, int] = {}
@@ -153,7 +153,7 @@ def _side(what: str, document: int, pieces: Marked) -> Html:
 
 
 def repeated(one: Facts) -> Html:
-    """Lines and spans that were cut."""
+    """Return lines and spans that were cut."""
     funnel = one.manifest.funnel
     parts = []
     if "lines" in funnel:
@@ -300,7 +300,7 @@ def _text(text: str | None, cut: bool = False) -> Html:
 
 
 def _url(url: str | None) -> Html:
-    """A URL as text, not as a link: nobody should open what was dropped by a slip."""
+    """Return a URL as text, not as a link: nobody should open what was dropped by a slip."""
     return (
         tag("span", _clipped(url.partition("?")[0], 100), class_="url muted") if url else Html("")
     )

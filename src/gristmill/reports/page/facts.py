@@ -56,8 +56,8 @@ class Facts(NamedTuple):
 def collect(
     tables: CorpusTables, on_line: Callable[[str], None], first: Facts | None = None
 ) -> Facts:
-    """The facts of a corpus; with `first`, of the second of two, its values over the first one's
-    edges and without documents.
+    """Return the facts of a corpus; with `first`, of the second of two, its values over the first
+    one's edges and without documents.
     """
     on_line("verdicts")
     reasons = figures.reasons(tables)
@@ -118,7 +118,7 @@ def _stats(tables: CorpusTables) -> dict[str, Any] | None:
 
 
 def _lines(tables: CorpusTables) -> list[tuple[int, str, str | None]]:
-    """The most frequent lines that were cut, redacted."""
+    """Return the most frequent lines that were cut, redacted."""
     if not tables.has("lines"):
         return []
     rows = tables.rows(
@@ -130,7 +130,7 @@ def _lines(tables: CorpusTables) -> list[tuple[int, str, str | None]]:
 
 
 def _spans(tables: CorpusTables) -> list[tuple[int, int, str]]:
-    """The repeated spans that are at most places, redacted."""
+    """Return the repeated spans that are at most places, redacted."""
     if not tables.has("substrings"):
         return []
     rows = repeated(tables.root, top=LINES)["spans"]

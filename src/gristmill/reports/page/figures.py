@@ -51,7 +51,7 @@ def reasons(tables: CorpusTables) -> dict[tuple[str, str], dict[str, Any]]:
 def sources(
     tables: CorpusTables, dropped: dict[tuple[str, str], dict[str, Any]]
 ) -> list[SourceCounts]:
-    """The sources, in the order of the recipe."""
+    """Return the sources, in the order of the recipe."""
     manifest = tables.manifest
     notes = {one["name"]: one.get("licence") for one in manifest.recipe.get("source", [])}
     tokens: dict[str, int] = {}
@@ -84,7 +84,7 @@ def sources(
 
 
 def hosts(tables: CorpusTables) -> tuple[int, list[tuple[str, int]]]:
-    """(how many hosts the kept documents come from, those with the most documents)."""
+    """Return (how many hosts the kept documents come from, those with the most documents)."""
     if not tables.has("verdicts"):
         return 0, []
     rows = tables.rows(
@@ -97,8 +97,8 @@ def hosts(tables: CorpusTables) -> tuple[int, list[tuple[str, int]]]:
 
 
 def languages(tables: CorpusTables, columns: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """(label, documents that have it, how many of them are kept), the most frequent first; none
-    without the step `language`.
+    """Return (label, documents that have it, how many of them are kept), the most frequent first;
+    none without the step `language`.
     """
     if "language.label" not in columns:
         return []
@@ -116,7 +116,7 @@ def languages(tables: CorpusTables, columns: dict[str, Any]) -> list[tuple[str, 
 
 
 def clusters(tables: CorpusTables) -> tuple[list[tuple[int, int, int]], list[Cluster]]:
-    """(clusters by size: least, clusters, documents; the largest ones)."""
+    """Return (clusters by size: least, clusters, documents; the largest ones)."""
     if not tables.has("copies"):
         return [], []
     sizes = tables.rows(
@@ -135,8 +135,8 @@ def clusters(tables: CorpusTables) -> tuple[list[tuple[int, int, int]], list[Clu
 
 
 def similarities(tables: CorpusTables) -> Distribution | None:
-    """The similarities of the pairs that were compared, with the recipe's threshold; without it
-    where languages have thresholds of their own.
+    """Return the similarities of the pairs that were compared, with the recipe's threshold; without
+    it where languages have thresholds of their own.
     """
     settings = tables.manifest.recipe.get("deduplicate") or {}
     near = settings.get("near")
@@ -169,8 +169,8 @@ def similarities(tables: CorpusTables) -> Distribution | None:
 
 
 def lengths(tables: CorpusTables, like: Distribution | None = None) -> Distribution | None:
-    """The lengths of kept documents in tokens, from the ends of documents beside token shards; with
-    `like`, over the same edges.
+    """Return the lengths of kept documents in tokens, from the ends of documents beside token
+    shards; with `like`, over the same edges.
     """
     if tables.manifest.tokens is None:
         return None
@@ -201,8 +201,8 @@ def lengths(tables: CorpusTables, like: Distribution | None = None) -> Distribut
 
 
 def _lengths(opened: TokenCorpus, source: str, split: Split) -> Iterator[np.ndarray]:
-    """The tokens of each document of a stream, shard by shard; a document that goes on in the next
-    shard is counted with its parts together.
+    """Yield the tokens of each document of a stream, shard by shard; a document that goes on in the
+    next shard is counted with its parts together.
     """
     stream = opened.stream(source, split)
     open_number, open_tokens = None, 0

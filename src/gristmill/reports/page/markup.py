@@ -29,7 +29,7 @@ class Html(NamedTuple):
 
 
 def text(value: object) -> Html:
-    """A value as text of the page; markup stays markup."""
+    """Return a value as text of the page; markup stays markup."""
     if isinstance(value, Html):
         return value
     plain = str(value).replace("\r\n", "\n")
@@ -38,8 +38,8 @@ def text(value: object) -> Html:
 
 
 def tag(name: str, *inner: object, **attributes: object) -> Html:
-    """An element. `class_` and `for_` lose their underscores, others have dashes; an attribute that
-    is None or False is left out.
+    """Return an element. `class_` and `for_` lose their underscores, others have dashes; an
+    attribute that is None or False is left out.
     """
     given = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{text(value)}"')
@@ -50,17 +50,17 @@ def tag(name: str, *inner: object, **attributes: object) -> Html:
 
 
 def joined(parts: Iterable[object], between: str = "") -> Html:
-    """Pieces, one behind the other; None is left out."""
+    """Return pieces, one behind the other; None is left out."""
     return Html(between.join(text(part).markup for part in parts if part is not None))
 
 
 def anchor(name: str) -> str:
-    """A name as an identifier in the page."""
+    """Return a name as an identifier in the page."""
     return re.sub(r"[^A-Za-z0-9_.-]", "-", name)
 
 
 def number(value: float | int | None) -> str:
-    """A figure: whole numbers in groups of three, others with four digits."""
+    """Return a figure: whole numbers in groups of three, others with four digits."""
     if value is None:
         return "–"
     if isinstance(value, int) or float(value).is_integer():
@@ -71,7 +71,7 @@ def number(value: float | int | None) -> str:
 
 
 def short(value: float) -> str:
-    """A large figure in four places: 12.3 M."""
+    """Return a large figure in four places: 12.3 M."""
     for limit, word in ((1e12, "T"), (1e9, "G"), (1e6, "M")):
         if abs(value) >= limit:
             shown = value / limit
@@ -80,7 +80,7 @@ def short(value: float) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """A part of a whole in per cent."""
+    """Return a part of a whole in per cent."""
     if not whole:
         return "–"
     found = 100 * part / whole
@@ -92,12 +92,12 @@ def share(part: float, whole: float) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference, with its sign."""
+    """Return a difference, with its sign."""
     return "±0" if not value else ("+" if value > 0 else "−") + number(abs(value))
 
 
 def size(value: float) -> str:
-    """Bytes."""
+    """Return bytes."""
     for limit, word in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if value >= limit:
             return f"{value / limit:.3g} {word}"
@@ -107,7 +107,7 @@ def size(value: float) -> str:
 def table(
     head: Sequence[object], rows: Iterable[Sequence[object]], numeric: Sequence[int] = ()
 ) -> Html:
-    """A table; the columns whose places are in `numeric` are figures."""
+    """Return a table; the columns whose places are in `numeric` are figures."""
 
     def cells(kind: str, row: Sequence[object]) -> Html:
         return joined(
@@ -133,7 +133,7 @@ def table(
 
 
 def section(name: str, title: str, lead: object, *inner: object) -> Html:
-    """A section of the page, with a sentence below its title."""
+    """Return a section of the page, with a sentence below its title."""
     return tag(
         "section",
         tag("h2", title, id=f"{name}-title"),
@@ -145,11 +145,11 @@ def section(name: str, title: str, lead: object, *inner: object) -> Html:
 
 
 def details(summary: object, *inner: Any, open_: bool = False) -> Html:
-    """Something that opens on request."""
+    """Return something that opens on request."""
     return tag("details", tag("summary", summary), *inner, open=open_)
 
 
 def slider(label: str, most: int, value: int) -> Html:
-    """A slider from 0 to `most`; the page's script shows it."""
+    """Return a slider from 0 to `most`; the page's script shows it."""
     shown = tag("input", type="range", min=0, max=most, value=value, hidden=True, aria_label=label)
     return Html(shown.markup.removesuffix("</input>"))

@@ -19,7 +19,7 @@ WORDS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least"}
 
 
 def measures(one: Facts, other: Facts | None) -> Html:
-    """All measures: those that a step decides by first."""
+    """Return all measures: those that a step decides by first."""
     found = one.measured
     if not found.distributions and not found.constants:
         return Html("")
@@ -60,7 +60,7 @@ def _constants(constants: list[Constant]) -> Html:
 
 
 def card(one: Distribution, other: Distribution | None) -> Html:
-    """A distribution with its limits; with a second one over it."""
+    """Return a distribution with its limits; with a second one over it."""
     spread = f"{number(one.least)} to {number(one.most)}"
     describe = f"Histogram of {one.name}: {number(one.documents)} documents, {spread}"
     step, _, measure = one.name.partition(".")
@@ -88,7 +88,7 @@ def card(one: Distribution, other: Distribution | None) -> Html:
 
 
 def _rule(one: Distribution, rule: LimitCurve) -> Html:
-    """A limit: what it drops, and a slider over what others would."""
+    """Return a limit: what it drops, and a slider over what others would."""
     curve = dict(zip(one.edges, rule.at_edges, strict=True)) | {rule.limit: rule.dropped}
     places = sorted(curve)
     dropped = [curve[place] for place in places]

@@ -26,7 +26,7 @@ MOST_FINDINGS = 30
 
 
 def tiles(one: Facts, other: Facts | None) -> Html:
-    """The headline figures."""
+    """Return the headline figures."""
     found = []
     theirs = _headline(other) if other else {}
     for name, (value, word, below) in _headline(one).items():
@@ -83,7 +83,7 @@ def _headline(one: Facts) -> dict[str, tuple[float | None, str, str]]:
 
 
 def unusual(one: Facts) -> Html:
-    """Figures that `gristmill check` names."""
+    """Return figures that `gristmill check` names."""
     if not one.unusual:
         return Html("")
     rows = [
@@ -99,7 +99,7 @@ def unusual(one: Facts) -> Html:
 
 
 def funnel(one: Facts, other: Facts | None) -> Html:
-    """Documents in, what each step dropped and why, what is left."""
+    """Return documents in, what each step dropped and why, what is left."""
     stored = one.manifest.funnel
     total = stored.get("documents", 0)
     if "steps" not in stored:
@@ -147,7 +147,7 @@ def _funnel_row(
 
 
 def _two_funnels(one: Facts, other: Facts) -> Html:
-    """The funnels of two corpora in one table."""
+    """Return the funnels of two corpora in one table."""
 
     def flat(facts: Facts) -> dict[str, int]:
         funnel = facts.manifest.funnel
@@ -175,7 +175,7 @@ def _two_funnels(one: Facts, other: Facts) -> Html:
 
 
 def sources(one: Facts) -> Html:
-    """Sources, languages, hosts, lengths."""
+    """Return sources, languages, hosts, lengths."""
     parts = []
     if one.sources:
         order = [step["step"] for step in one.manifest.funnel.get("steps", [])]
@@ -226,7 +226,7 @@ def sources(one: Facts) -> Html:
 
 
 def _source_table(sources: list[SourceCounts], order: list[str]) -> Html:
-    """The sources; what each step, in the order of the funnel, dropped of them."""
+    """Return the sources; what each step, in the order of the funnel, dropped of them."""
     steps = sorted({step for one in sources for step in one.dropped}, key=_place(order))
     has_tokens = any(one.tokens for one in sources)
     head = ["source", "documents", "kept", "share", *(["tokens"] if has_tokens else [])]

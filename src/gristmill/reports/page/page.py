@@ -37,7 +37,7 @@ MADE_BY = '<meta name="generator" content="gristmill report">'  # by which a pag
 
 
 def page(one: Facts, other: Facts | None = None) -> str:
-    """The whole file."""
+    """Return the whole file."""
     sections = {
         "unusual": overview_sections.unusual(one),
         "funnel": overview_sections.funnel(one, other),

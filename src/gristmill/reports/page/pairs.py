@@ -41,7 +41,9 @@ class ShownCluster(NamedTuple):
 
 
 def pairs(tables: CorpusTables) -> list[Pair]:
-    """Half of them those that are the least alike, half the first by a hash of their numbers."""
+    """Return half of them those that are the least alike, half the first by a hash of their
+    numbers.
+    """
     if not tables.has("verdicts") or not tables.has("copies"):
         return []
     near = (
@@ -65,7 +67,7 @@ def pairs(tables: CorpusTables) -> list[Pair]:
 
 
 def difference(one: str, other: str) -> tuple[Marked, Marked]:
-    """Two texts in pieces, those marked that the other lacks; from a little before the first
+    """Return two texts in pieces, those marked that the other lacks; from a little before the first
     difference, SHOWN characters of each.
     """
     a, b = PIECES.findall(one), PIECES.findall(other)
@@ -95,7 +97,7 @@ def _cut(pieces: list[str]) -> list[str]:
 
 
 def largest(tables: CorpusTables, clusters: list[Cluster]) -> list[ShownCluster]:
-    """The largest clusters with the texts of their keepers."""
+    """Return the largest clusters with the texts of their keepers."""
     keepers = [cluster.keeper for cluster in clusters]
     if not keepers:
         return []

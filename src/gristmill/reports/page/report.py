@@ -54,8 +54,8 @@ def report(
 
 
 def place_of(root: Path, other: Path | None, out: Path | str | None, end: str = NAME) -> Path:
-    """Where a page goes: beside the corpus, or `out`, which must be no place of a corpus' part.
-    Raises RecipeError, MachineError.
+    """Return where a page goes: beside the corpus, or `out`, which must be no place of a corpus'
+    part. Raises RecipeError, MachineError.
     """
     if out is None:
         here = root.resolve()

@@ -22,7 +22,7 @@ TOP = 12
 
 
 def tokens(one: Facts) -> Html:
-    """Tokens by source and language, and the most frequent ones."""
+    """Return tokens by source and language, and the most frequent ones."""
     funnel = one.manifest.funnel
     if one.manifest.tokens is None or "tokens" not in funnel:
         return Html("")
@@ -49,7 +49,7 @@ def tokens(one: Facts) -> Html:
 
 
 def _rates(found: dict[str, Any]) -> Html:
-    """Tokens a byte, by source and language."""
+    """Return tokens a byte, by source and language."""
     rows: list[tuple[object, ...]] = []
     for what in ("sources", "languages"):
         for row in (found.get(what) or [])[:TOP]:
@@ -68,7 +68,7 @@ def _rates(found: dict[str, Any]) -> Html:
 
 
 def _per(row: dict[str, Any]) -> tuple[str, str]:
-    """Tokens a byte and characters a token, where they are known."""
+    """Return tokens a byte and characters a token, where they are known."""
     if "tokens_per_byte" not in row:
         return "–", "–"
     return f"{row['tokens_per_byte']:.3f}", f"{row['characters_per_token']:.2f}"
@@ -87,7 +87,7 @@ def _frequent(found: dict[str, Any]) -> Html:
 
 
 def speed(one: Facts) -> Html:
-    """Seconds by phase, MB a second by step."""
+    """Return seconds by phase, MB a second by step."""
     seconds = one.run.get("phase_seconds") or {}
     rates = one.run.get("megabytes_per_second") or {}
     if not seconds and not rates:
@@ -115,7 +115,7 @@ def _card(title: str, note: str, rows: list[tuple[str, float, str]]) -> Html:
 
 
 def provenance(one: Facts) -> Html:
-    """What it was made from, by which code, and how to check it."""
+    """Return what it was made from, by which code, and how to check it."""
     manifest = one.manifest
     rows = [
         ("manifest.json", one.digest),

@@ -58,7 +58,7 @@ def dropped(tables: CorpusTables) -> list[Shown]:
 
 
 def _order(tables: CorpusTables) -> Callable[[str], tuple[int, str]]:
-    """The order of reasons: that of the funnel's steps."""
+    """Return the order of reasons: that of the funnel's steps."""
     steps = [step["step"] for step in tables.manifest.funnel.get("steps", [])]
 
     def place(reason: str) -> tuple[int, str]:
@@ -80,7 +80,7 @@ def kept(tables: CorpusTables) -> list[Shown]:
 
 
 def _shown(tables: CorpusTables, documents: list[int]) -> list[Shown]:
-    """Some documents, in their order."""
+    """Return some documents, in their order."""
     if not documents:
         return []
     found = tables.rows(
@@ -110,8 +110,8 @@ def _shown(tables: CorpusTables, documents: list[int]) -> list[Shown]:
 
 
 def texts_of(tables: CorpusTables, documents: Iterable[int], most: int) -> dict[int, str]:
-    """The beginnings of the texts of documents, from documents/, text/ or samples/; those that no
-    part has are left out.
+    """Return the beginnings of the texts of documents, from documents/, text/ or samples/; those
+    that no part has are left out.
     """
     wanted = sorted(set(documents))
     found: dict[int, str] = {}
@@ -128,7 +128,7 @@ def texts_of(tables: CorpusTables, documents: Iterable[int], most: int) -> dict[
 
 
 def redacted(texts: list[str | None]) -> list[str | None]:
-    """Texts without personal data, as the step `private` finds it; null stays null."""
+    """Return texts without personal data, as the step `private` finds it; null stays null."""
     given = [text for text in texts if text is not None]
     if not given:
         return list(texts)

@@ -38,7 +38,7 @@ class CorpusTables:
     """A corpus' tables, by the names of their folders. Close it."""
 
     def __init__(self, corpus: Path | str) -> None:
-        """Raises VerificationError where the corpus is not finished, or a part is not what the
+        """Raise VerificationError where the corpus is not finished, or a part is not what the
         manifest says.
         """
         self.root = Path(corpus)
@@ -77,7 +77,7 @@ class CorpusTables:
         self._stack.close()
 
     def paths(self, start: str) -> list[Path]:
-        """The Parquet parts whose paths begin so, in order."""
+        """Return the Parquet parts whose paths begin so, in order."""
         return [
             self.root / part.path
             for part in self.manifest.parts
@@ -85,19 +85,21 @@ class CorpusTables:
         ]
 
     def has(self, table: str) -> bool:
-        """Whether the corpus has such parts."""
+        """Return whether the corpus has such parts."""
         folder = "duplicates/" if table in ("copies", "pairs", "lines", "substrings") else ""
         return bool(self.paths(f"{folder}{table}"))
 
     def of_shards(self, folder: str, documents: Iterable[int]) -> list[Path]:
-        """The parts of a folder that have some documents."""
+        """Return the parts of a folder that have some documents."""
         shards = sorted({schema.shard_of(document) for document in documents})
         paths = [self.root / f"{folder}/{schema.shard_name(shard)}.parquet" for shard in shards]
         known = {part.path for part in self.manifest.parts}
         return [path for path in paths if path.relative_to(self.root).as_posix() in known]
 
     def columns(self, folder: str) -> dict[str, Any]:
-        """The columns of a folder's parts with their Arrow types; of the first that has each."""
+        """Return the columns of a folder's parts with their Arrow types; of the first that has
+        each.
+        """
         found: dict[str, Any] = {}
         for path in self.paths(f"{folder}/"):
             try:
@@ -109,7 +111,7 @@ class CorpusTables:
         return found
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query. Raises VerificationError for a part that cannot be read,
+        """Return the rows of a query. Raises VerificationError for a part that cannot be read,
         MachineError where memory or disk do not suffice.
         """
         try:
@@ -124,7 +126,7 @@ class CorpusTables:
             ) from error
 
     def files(self, paths: list[Path]) -> str:
-        """What a query reads of some files."""
+        """Return what a query reads of some files."""
         return parquet_rows(paths, ", union_by_name = true")
 
     def _view(self, name: str, paths: list[Path]) -> None:

@@ -20,7 +20,7 @@ RULES = "judgement/rules.json"
 
 
 def limits(tables: CorpusTables, columns: Mapping[str, Any]) -> dict[str, list[Check]]:
-    """The checks of each measure, by its column in measures/: `gopher.words`."""
+    """Return the checks of each measure, by its column in measures/: `gopher.words`."""
     found: dict[str, list[Check]] = {}
     for step in steps_of(tables):
         own = {
@@ -38,7 +38,9 @@ def limits(tables: CorpusTables, columns: Mapping[str, Any]) -> dict[str, list[C
 
 
 def steps_of(tables: CorpusTables) -> list[Step]:
-    """The steps of the stored recipe that judge before deduplication, without custom code."""
+    """Return the steps of the stored recipe that judge before deduplication, without custom
+    code.
+    """
     stored = tables.manifest.recipe.get("step", [])
     steps = [make_step(place, table) for place, table in enumerate(stored) if not is_custom(table)]
     return [step for step in steps if not is_post_dedup(step)]
@@ -55,7 +57,7 @@ def _checks(step: Step, measures: dict[str, pa.Array]) -> list[Check]:
 
 
 def _of_rules(tables: CorpusTables) -> list[tuple[str, Check]]:
-    """The quantiles that a share of the corpus turned out to be."""
+    """Return the quantiles that a share of the corpus turned out to be."""
     path = tables.root / RULES
     if all(part.path != RULES for part in tables.manifest.parts):
         return []

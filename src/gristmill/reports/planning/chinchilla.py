@@ -49,22 +49,22 @@ class Law(NamedTuple):
         return float(ratio ** (1.0 / (self.alpha + self.beta)))
 
     def parameters_of(self, flops: float) -> float:
-        """The parameters on which a budget is best spent."""
+        """Return the parameters on which a budget is best spent."""
         power = self.beta / (self.alpha + self.beta)
         return float(self._scale * (flops / FLOPS) ** power)
 
     def flops_of(self, parameters: float) -> float:
-        """The compute budget (FLOPs) for which this number of parameters is optimal."""
+        """Return the compute budget (FLOPs) for which this number of parameters is optimal."""
         power = (self.alpha + self.beta) / self.beta
         return float(FLOPS * (parameters / self._scale) ** power)
 
     def flops_of_tokens(self, tokens: float) -> float:
-        """The compute budget (FLOPs) for which this number of tokens is optimal."""
+        """Return the compute budget (FLOPs) for which this number of tokens is optimal."""
         power = (self.alpha + self.beta) / self.alpha
         return float(FLOPS * (self._scale * tokens) ** power)
 
     def loss(self, parameters: float, tokens: float) -> float:
-        """The loss in nats a token, on the text and tokenizer that the law was fitted to."""
+        """Return the loss in nats a token, on the text and tokenizer that the law was fitted to."""
         return float(self.offset + self.a / parameters**self.alpha + self.b / tokens**self.beta)
 
 
@@ -115,7 +115,7 @@ def chinchilla(
 
 
 def number_of(option: str, given: float | str, limits: tuple[float, float]) -> float:
-    """A number such as 1.3e9, "1.3e9" or "1.3B" within limits. Raises RecipeError."""
+    """Return a number such as 1.3e9, "1.3e9" or "1.3B" within limits. Raises RecipeError."""
     text = str(given).strip()
     factor = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}.get(text[-1:].lower(), 1.0)
     try:
@@ -138,7 +138,7 @@ def _row(name: str, parameters: float, tokens: float) -> dict[str, Any]:
 
 
 def _of_parameters(parameters: float) -> list[dict[str, Any]]:
-    """The tokens that a model is best trained on."""
+    """Return the tokens that a model is best trained on."""
     rows = [_row(RULE, parameters, TOKENS_PER_PARAMETER * parameters)]
     for law in LAWS:
         rows.append(_row(law.name, parameters, law.flops_of(parameters) / FLOPS / parameters))
@@ -146,7 +146,7 @@ def _of_parameters(parameters: float) -> list[dict[str, Any]]:
 
 
 def _of_budget(flops: float) -> list[dict[str, Any]]:
-    """The model and tokens on which a budget is best spent."""
+    """Return the model and tokens on which a budget is best spent."""
     parameters = math.sqrt(flops / FLOPS / TOKENS_PER_PARAMETER)
     rows = [_row(RULE, parameters, TOKENS_PER_PARAMETER * parameters)]
     for law in LAWS:
@@ -156,7 +156,7 @@ def _of_budget(flops: float) -> list[dict[str, Any]]:
 
 
 def _of_tokens(tokens: float) -> list[dict[str, Any]]:
-    """The models for which this number of tokens is optimal."""
+    """Return the models for which this number of tokens is optimal."""
     rows = [_row(RULE, tokens / TOKENS_PER_PARAMETER, tokens)]
     for law in LAWS:
         rows.append(_row(law.name, law.parameters_of(law.flops_of_tokens(tokens)), tokens))
@@ -164,7 +164,7 @@ def _of_tokens(tokens: float) -> list[dict[str, Any]]:
 
 
 def _of_corpus(tokens: int, epochs: float, optimal: list[dict[str, Any]] | None) -> dict[str, Any]:
-    """What `tokens` training tokens suffice for."""
+    """Return what `tokens` training tokens suffice for."""
     found: dict[str, Any] = {
         "train_tokens": tokens,
         "epochs": epochs,
@@ -182,7 +182,7 @@ def _of_corpus(tokens: int, epochs: float, optimal: list[dict[str, Any]] | None)
 
 
 def worth(tokens: float, epochs: float) -> float:
-    """How many new tokens `tokens` are worth that are read `epochs` times."""
+    """Return how many new tokens `tokens` are worth that are read `epochs` times."""
     if epochs <= 1.0:
         return tokens * epochs
     return tokens + tokens * REPEATED * -math.expm1((1.0 - epochs) / REPEATED)

@@ -76,8 +76,8 @@ def rejudge(
     settings: dict[str, str] | None = None,
     allow_code: bool = False,
 ) -> dict[str, Any]:
-    """What the recipe's corpus would keep: counts by step and reason, before and after, and how
-    many documents must be read again.
+    """Return what the recipe's corpus would keep: counts by step and reason, before and after, and
+    how many documents must be read again.
 
     `unread` were not measured as far as they would get now. `anew` pass every step, and their texts
     are not there to be compared: `kept` counts neither. `lines` says that a run would cut frequent
@@ -148,8 +148,8 @@ def _check_code(loaded: Loaded, manifest: Manifest) -> None:
 
 
 def _inputs(loaded: Loaded, manifest: Manifest) -> dict[str, Input]:
-    """What rules about the whole corpus read. Raises RecipeError where it is not what the corpus
-    was made with.
+    """Return what rules about the whole corpus read. Raises RecipeError where it is not what the
+    corpus was made with.
     """
     found: dict[str, Input] = {}
     transfer = Transfer(Cache(Path(default_cache()).absolute()), Settings())
@@ -179,7 +179,7 @@ class _RejudgedShard(NamedTuple):
 def _judged(
     root: Path, recipe: Recipe, old: Recipe, sources: dict[int, str]
 ) -> dict[int, _RejudgedShard]:
-    """What the recipe says of each raw shard's documents, by its number."""
+    """Return what the recipe says of each raw shard's documents, by its number."""
     corpus_filtered = reasons_of(old.step)
     judged = {}
     with counted("judge", len(sources), "shards") as count:
@@ -231,7 +231,7 @@ def _shard(
 
 
 def _corpus_filters(root: Path, rules: list[Rule], judged: dict[int, _RejudgedShard]) -> pa.Table:
-    """What is dropped by its rank among what all steps keep: corpus_filters.DROPS."""
+    """Return what is dropped by its rank among what all steps keep: corpus_filters.DROPS."""
     folders = {rule.step.table for rule in rules}
     shards = {
         number: Shard(
@@ -256,7 +256,7 @@ def _corpus_filters(root: Path, rules: list[Rule], judged: dict[int, _RejudgedSh
 def _duplicates(
     root: Path, manifest: Manifest, loaded: Loaded, dropped: np.ndarray
 ) -> Counter[str]:
-    """The reasons of duplicates among what is left."""
+    """Return the reasons of duplicates among what is left."""
     recipe = loaded.recipe
     settings = recipe.deduplicate
     if settings is None:

@@ -60,7 +60,7 @@ class SampleRun(NamedTuple):
     folders: dict[str, int]  # bytes; "": files beside the folders
 
     def total(self, count: str, factors: dict[str, float] | None = None) -> float:
-        """A count over all shards, times the factors of their sources."""
+        """Return a count over all shards, times the factors of their sources."""
         return sum(
             counts[count] * (factors[shard.source] if factors else 1.0)
             for shard, counts in self.shards
@@ -124,7 +124,7 @@ def size(
 def _take(
     whole: Run, planned: Planned, chosen: list[tuple[Row, int]], folder: Path
 ) -> tuple[list[SampledShard], float | None]:
-    """(the sample, seconds for each byte that was fetched). Raises SourceError."""
+    """Return (the sample, seconds for each byte that was fetched). Raises SourceError."""
     shards = [
         msgspec.structs.replace(row.shard, number=number) for number, (row, _) in enumerate(chosen)
     ]
@@ -200,8 +200,8 @@ def _predict(
     rate: float | None,
     machines: list[tuple[int, int]],
 ) -> dict[str, Any]:
-    """What the whole will cost, on each of `machines` (how many, cores of each); the first is this
-    one. `rate`: seconds for each byte fetched.
+    """Return what the whole will cost, on each of `machines` (how many, cores of each); the first
+    is this one. `rate`: seconds for each byte fetched.
     """
     known = [row.size for row in rows if row.size is not None]
     measured = [shard.size for shard, _ in run.shards]
@@ -262,8 +262,8 @@ def _predict(
 
 
 def _without_numbers(recipe: Recipe) -> dict[str, Any]:
-    """The steps and [tokens] of a recipe without what is joined by documents' numbers, which a
-    sample has not, and without what is made of that.
+    """Return the steps and [tokens] of a recipe without what is joined by documents' numbers, which
+    a sample has not, and without what is made of that.
     """
     gone: set[str] = set()
     kept = []
@@ -311,7 +311,9 @@ def _factors(recipe: Recipe, sizes: dict[Row, float], run: SampleRun) -> dict[st
 
 
 def line(small: SampleRun, run: SampleRun, phase: str) -> tuple[float, float]:
-    """(fixed, each): a phase's processor seconds are fixed + each * documents, in both runs."""
+    """Return (fixed, each): a phase's processor seconds are fixed + each * documents, in both
+    runs.
+    """
     (least, first), (most, last) = (
         (one.total("documents"), one.phases.get(phase, PhaseCost()).cpu) for one in (small, run)
     )
@@ -344,14 +346,14 @@ def spread(run: SampleRun, factors: dict[str, float]) -> float | None:
 
 
 def _processes(scope: str, shards: int, sources: int, machines: int, cores: int) -> int:
-    """How many processes work at a phase at once; one machine fetches."""
+    """Return how many processes work at a phase at once; one machine fetches."""
     jobs = {"fetch": Settings().connections, "shard": shards, "source": sources}.get(scope, 1)
     return max(1, min(jobs, cores if scope == "fetch" else machines * cores))
 
 
 def _memory(run: SampleRun, counts: dict[str, int], near: bool, workers: int) -> dict[str, int]:
-    """Bytes: of a worker, of a process that deduplicates or assembles, of the main process, and of
-    this machine, at most.
+    """Return bytes: of a worker, of a process that deduplicates or assembles, of the main process,
+    and of this machine, at most.
     """
     worker, whole = (
         max((one.worker for phase, one in run.phases.items() if SCOPES[phase] in scopes), default=0)

@@ -28,9 +28,9 @@ class SampledShard(NamedTuple):
 
 
 def choose(recipe: Recipe, rows: list[Row], size: int) -> list[tuple[Row, int]]:
-    """Raw shards, and how many bytes of each: together about `size`, of each source in proportion
-    to its own. Shards on this machine come first, in a seeded order. `rows` is the plan as a dry
-    run lists it.
+    """Return raw shards, and how many bytes of each: together about `size`, of each source in
+    proportion to its own. Shards on this machine come first, in a seeded order. `rows` is the plan
+    as a dry run lists it.
     """
 
     def order(row: Row) -> tuple[bool, bytes]:
@@ -52,7 +52,9 @@ def choose(recipe: Recipe, rows: list[Row], size: int) -> list[tuple[Row, int]]:
 
 
 def take_packed(shard: PlannedShard, folder: Path, length: int) -> list[SampledShard]:
-    """Files of a pack with about `length` bytes together, and enough of them to be packed again."""
+    """Return files of a pack with about `length` bytes together, and enough of them to be packed
+    again.
+    """
     taken: list[SampledShard] = []
     for file in shard.files:
         if length <= 0 and len(taken) > MANY:

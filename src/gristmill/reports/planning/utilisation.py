@@ -50,7 +50,7 @@ def utilisation(
 
 
 def _best_fit(lengths: dict[str, Lengths], sequence_length: int) -> list[dict[str, Any]]:
-    """The row of best-fit decreasing; none for very long sequences."""
+    """Return the row of best-fit decreasing; none for very long sequences."""
     if sequence_length > LONGEST:
         return []
     from gristmill.kernels.packing.best_fit import pack
@@ -68,8 +68,8 @@ def _best_fit(lengths: dict[str, Lengths], sequence_length: int) -> list[dict[st
 
 
 def warnings(result: dict[str, Any]) -> list[str]:
-    """Warnings of a result; one document a sequence is shown for comparison, and never warned
-    of.
+    """Return warnings of a result; one document a sequence is shown for comparison, and never
+    warned of.
     """
     found = []
     for row in result["packings"]:

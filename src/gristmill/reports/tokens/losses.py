@@ -44,7 +44,8 @@ def losses(
     limit: int | None = None,
     device: str = "cpu",
 ) -> dict[str, Any]:
-    """Loss (nats a token), bits per byte, tokens and bytes of each source, and of all together.
+    """Return loss (nats a token), bits per byte, tokens and bytes of each source, and of all
+    together.
 
     `model` is a function from tokens to scores, a folder that `doremi` wrote, or a folder of a
     Hugging Face causal model (needs transformers; nothing is downloaded, no code in it is run).
@@ -103,7 +104,7 @@ def _source(
     device: str,
     count: Count,
 ) -> dict[str, float]:
-    """The sum of losses of a source's tokens, how many they are, and their bytes."""
+    """Return the sum of losses of a source's tokens, how many they are, and their bytes."""
     end = min(stream.tokens, limit or stream.tokens)
     found = {"nats": 0.0, "tokens": 0, "bytes": 0}
     skipped = int(begins)
@@ -140,8 +141,8 @@ def _source(
 
 
 def _first_places(stream: TokenStream, start: int, stop: int, skipped: int) -> np.ndarray:
-    """The positions in a range of the first token of text of a document, (n,) int64; `skipped`
-    tokens stand before it.
+    """Return the positions in a range of the first token of text of a document, (n,) int64;
+    `skipped` tokens stand before it.
     """
     low = max(start - skipped - 1, 0)
     spans = stream.documents(low, stop)
@@ -151,7 +152,7 @@ def _first_places(stream: TokenStream, start: int, stop: int, skipped: int) -> n
 
 
 def _model(model: Model | Path | str, vocabulary: int, device: str) -> tuple[Model, int | None]:
-    """A model as a function, and its number of positions. Raises RecipeError."""
+    """Return a model as a function, and its number of positions. Raises RecipeError."""
     if callable(model):
         return model, None
     folder = Path(model)
@@ -194,7 +195,7 @@ def _same_vocabulary(folder: Path, of_model: int, of_corpus: int) -> None:
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:
-    """The losses, for people."""
+    """Return the losses, for people."""
     width = max(len(name) for name in (*found["sources"], "source"))
     out = [f"{'source':{width}}  {'loss':>8}  {'bits/byte':>9}  {'tokens':>12}  {'bytes':>12}"]
     for name, row in (*found["sources"].items(), ("all", found["all"])):

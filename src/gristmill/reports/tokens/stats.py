@@ -36,7 +36,7 @@ REFERENCE = {"name": "FineWeb-Edu, GPT-2's tokenizer", "tokens_per_byte": 0.20}
 def stats(
     corpus: Path | str, *, sequence_length: int | None = None, top: int = 10
 ) -> dict[str, Any]:
-    """Statistics of a finished corpus with token shards; its text is not read.
+    """Return statistics of a finished corpus with token shards; its text is not read.
 
     `sequence_length` is the length of a training sequence in tokens, for `utilisation`; `top` is
     how many tokens and domains are listed. Tokens include the end of text. Raises RecipeError for
@@ -82,7 +82,7 @@ def _count(
     domains: Domains | None,
     top: int,
 ) -> dict[str, Any]:
-    """All counts of the shards, as rows of the result's tables."""
+    """Return all counts of the shards, as rows of the result's tables."""
     size = opened.format.vocabulary
     groups = len(languages.names) if languages else 1
     of_groups = np.zeros((groups, size), np.int64)
@@ -158,7 +158,9 @@ def _count(
 def _sorted_languages(
     rows: list[dict[str, Any]], languages: Languages, domains: Domains | None
 ) -> list[dict[str, Any]]:
-    """The rows of languages, most tokens first, with their documents where these are known."""
+    """Return the rows of languages, most tokens first, with their documents where these are
+    known.
+    """
     if domains is not None:
         counted = languages.documents(domains.tokens).tolist()
         documents = dict(zip(languages.names, counted, strict=True))
@@ -176,7 +178,7 @@ def _row(
     total: int,
     top: int,
 ) -> dict[str, Any]:
-    """A row for a source, split or language."""
+    """Return a row for a source, split or language."""
     tokens = int(counts.sum())
     row: dict[str, Any] = {"name": name, "tokens": tokens, "share": _ratio(tokens, total)}
     if lengths is not None:
@@ -200,7 +202,7 @@ def _per_token(tokens: int, characters: int, size: int) -> dict[str, Any]:
 
 
 def _top(counts: np.ndarray, texts: TokenTexts | None, top: int) -> list[dict[str, Any]]:
-    """The tokens that occur most, of equal ones the lower number."""
+    """Return the tokens that occur most, of equal ones the lower number."""
     total = int(counts.sum())
     order = np.argsort(-counts, kind="stable")[:top]
     return [
@@ -218,7 +220,9 @@ def _top(counts: np.ndarray, texts: TokenTexts | None, top: int) -> list[dict[st
 def _whole(
     opened: TokenCorpus, texts: TokenTexts | None, tables: dict[str, Any], top: int
 ) -> dict[str, Any]:
-    """The figures of the whole corpus. Raises VerificationError where they are not the funnel's."""
+    """Return the figures of the whole corpus. Raises VerificationError where they are not the
+    funnel's.
+    """
     counts, lengths, funnel = tables["counts"], tables["lengths"], opened.manifest.funnel
     tokens, documents = int(counts.sum()), int(lengths.documents.sum())
     # Withdrawn documents are no longer kept, and their end-of-text tokens are in the shards.
@@ -260,7 +264,7 @@ def _whole(
 
 
 def _lengths(lengths: Lengths) -> dict[str, Any]:
-    """Quantiles, and a histogram in powers of two: 1, 2, 3 to 4, 5 to 8 and so on."""
+    """Return quantiles, and a histogram in powers of two: 1, 2, 3 to 4, 5 to 8 and so on."""
     documents = int(lengths.documents.sum())
     tokens = lengths.tokens * lengths.documents
     places = np.frexp(np.maximum(lengths.tokens - 1, 0).astype(np.float64))[1]
@@ -285,7 +289,7 @@ def _lengths(lengths: Lengths) -> dict[str, Any]:
 
 
 def _notes(opened: TokenCorpus, texts: TokenTexts | None, result: dict[str, Any]) -> list[str]:
-    """What a reader must know of how figures were measured."""
+    """Return what a reader must know of how figures were measured."""
     notes = []
     if texts is None:
         notes.append(

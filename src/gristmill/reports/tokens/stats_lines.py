@@ -101,7 +101,7 @@ def _utilisation(used: dict[str, Any]) -> list[str]:
 
 
 def _text(row: dict[str, Any]) -> str:
-    """A token's text as Python writes it, or its bytes."""
+    """Return a token's text as Python writes it, or its bytes."""
     if row.get("text") is not None:
         return repr(row["text"])
     return repr(bytes.fromhex(row["bytes"])) if "bytes" in row else ""

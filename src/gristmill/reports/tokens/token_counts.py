@@ -45,7 +45,9 @@ class Lengths(NamedTuple):
         return Lengths(tokens, documents)
 
     def quantile(self, share: float) -> int:
-        """The least length that this share of the documents does not exceed; of no documents 0."""
+        """Return the least length that this share of the documents does not exceed; of no documents
+        0.
+        """
         if not len(self.tokens):
             return 0
         ends = np.cumsum(self.documents)
@@ -73,7 +75,7 @@ def count_streams(
     on_documents: Callable[[np.ndarray, np.ndarray], None] | None = None,
     leads: np.ndarray | None = None,
 ) -> Iterator[StreamCounts]:
-    """The counts of each source and split of a corpus, sources in their order.
+    """Yield the counts of each source and split of a corpus, sources in their order.
 
     `group_of` puts documents into `groups` groups; without it there is one. `on_documents` gets
     documents (n,) int64 with their numbers of tokens (n,) int64; a document that goes on in another
@@ -94,12 +96,12 @@ def count_streams(
 
 
 def most_groups(vocabulary: int) -> int:
-    """How many groups may be counted: their counters are bounded."""
+    """Return how many groups may be counted: their counters are bounded."""
     return max(2, min(MOST_GROUPS, COUNTERS // 2 // vocabulary))
 
 
 def _shard(corpus: TokenCorpus, stream: TokenStream, number: int) -> TokenStream:
-    """One shard by itself: pages that were read count as memory while they are mapped."""
+    """Return one shard by itself: pages that were read count as memory while they are mapped."""
     shards = [stream.shards[number]]
     return TokenStream(corpus.root, stream.source, stream.split, corpus.dtype, shards)
 
@@ -195,7 +197,7 @@ def _led(
     group_of: GroupOf | None,
     leads: np.ndarray,
 ) -> np.ndarray:
-    """(groups,) int64: the documents of each group whose first token of text leads."""
+    """Return (groups,) int64: the documents of each group whose first token of text leads."""
     skipped = int(isinstance(corpus.format.begin_of_text, int))
     led = np.zeros(groups, np.int64)
     # The last document so far, and how far behind its shard's end its first token of text is.

@@ -24,23 +24,23 @@ class TokenTexts:
             self.sizes[mark] = self._characters[mark] = self.leads[mark] = 0
 
     def sizes_in_place(self, tokens: np.ndarray, first: np.ndarray) -> np.ndarray:
-        """The bytes of text of tokens (n,), int64; `first` (n,) bool says which are a document's
-        first that is no mark.
+        """Return the bytes of text of tokens (n,), int64; `first` (n,) bool says which are a
+        document's first that is no mark.
         """
         return np.asarray(self.sizes[tokens] - (first & self.leads[tokens]))
 
     def bytes_of(self, counts: np.ndarray, led: int) -> int:
-        """The bytes that tokens stand for, which occur `counts` (vocabulary,) times; `led`
+        """Return the bytes that tokens stand for, which occur `counts` (vocabulary,) times; `led`
         documents begin with a space that is no text.
         """
         return int(counts @ self.sizes) - led
 
     def characters_of(self, counts: np.ndarray, led: int) -> int:
-        """The characters that tokens stand for, likewise."""
+        """Return the characters that tokens stand for, likewise."""
         return int(counts @ self._characters) - led
 
     def spelling(self, token: int) -> dict[str, str | None]:
-        """A token's `text` (null: its bytes are not UTF-8 by themselves) and `bytes`, in
+        """Return a token's `text` (null: its bytes are not UTF-8 by themselves) and `bytes`, in
         hexadecimal.
         """
         spelled = self._known.shown[token]
@@ -51,8 +51,8 @@ class TokenTexts:
 
 
 def token_texts(corpus: TokenCorpus) -> TokenTexts | None:
-    """The texts of a corpus' tokens; None: no tokenizer is in it, or none that we read. Raises
-    Damaged where it is not as the manifest says.
+    """Return the texts of a corpus' tokens; None: no tokenizer is in it, or none that we read.
+    Raises Damaged where it is not as the manifest says.
     """
     try:
         tokenizer = tokenizer_in(corpus)

@@ -46,7 +46,7 @@ class _ArcHeader(NamedTuple):
 
 
 def _parse(line: bytes) -> _ArcHeader | None:
-    """A record's line; None where it is none."""
+    """Return a record's line; None where it is none."""
     if len(line) > MAX_LINE or not _SCHEME.match(line):
         return None
     words = line.rstrip(b"\r").split(b" ")
@@ -67,8 +67,8 @@ def _parse(line: bytes) -> _ArcHeader | None:
 
 
 def _line(data: bytes, at: int) -> bytes | None:
-    """The line that starts here, without its end; None where it is longer than any record's or has
-    no end.
+    """Return the line that starts here, without its end; None where it is longer than any record's
+    or has no end.
     """
     end = data.find(b"\n", at, at + MAX_LINE)
     return None if end < 0 else data[at:end]
@@ -96,13 +96,13 @@ FRAMING = Framing(_find, _starts, _surely, MAX_LINE)
 
 
 def is_arc(head: bytes) -> bool:
-    """Whether the first bytes of a file are those of an ARC file."""
+    """Return whether the first bytes of a file are those of an ARC file."""
     start = head[: 2 * MAX_LINE].lstrip(b"\r\n")
     return start.startswith(MAGIC) or _starts(start, 0)
 
 
 def is_within(data: bytes) -> bool:
-    """Whether bytes that begin inside a record hold two, one directly behind the other."""
+    """Return whether bytes that begin inside a record hold two, one directly behind the other."""
     at, most = _find(data, 0, len(data)), 16
     while at >= 0 and most:
         line = _line(data, at + 1)
@@ -178,8 +178,8 @@ def _give(header: _ArcHeader, body: bytes, begin: int, rows: RowCollector, field
 
 
 def _ends_well(window: Window, length: int) -> bool:
-    """Whether a block of this length is followed by a record's line, blank lines between, or by the
-    end of the stretch.
+    """Return whether a block of this length is followed by a record's line, blank lines between, or
+    by the end of the stretch.
     """
     window.have(length + MAX_LINE)
     at = window.at + length

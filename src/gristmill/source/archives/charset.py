@@ -126,12 +126,12 @@ class DecodedPage(NamedTuple):
 
 
 def to_utf8(data: bytes, header: str | None = None) -> bytes:
-    """The text of a page in UTF-8; bytes that are UTF-8 already are not copied."""
+    """Return the text of a page in UTF-8; bytes that are UTF-8 already are not copied."""
     return utf8_of(data, header)[0]
 
 
 def utf8_of(data: bytes, header: str | None = None) -> tuple[bytes, bool]:
-    """The text of a page in UTF-8, and whether it was decoded against its label."""
+    """Return the text of a page in UTF-8, and whether it was decoded against its label."""
     named = codec_of(header)
     if named not in _WIDE and not data.startswith(_FIRST):
         if data.isascii() and not any(shift in data for shift in _SEVEN_BIT.values()):
@@ -160,7 +160,7 @@ def read(data: bytes, header: str | None = None) -> DecodedPage:
 
 
 def _labels(data: bytes, named: str | None) -> list[str]:
-    """The charsets that a page is labelled with, the header's (`named`) first."""
+    """Return the charsets that a page is labelled with, the header's (`named`) first."""
     return [
         label
         for label in (named, *map(codec_of, _inside(data)))
@@ -169,7 +169,9 @@ def _labels(data: bytes, named: str | None) -> list[str]:
 
 
 def _choose(data: bytes, labels: list[str]) -> tuple[str, str]:
-    """The charset of bytes beyond ASCII, and their text; `labels` in the order of their weight."""
+    """Return the charset of bytes beyond ASCII, and their text; `labels` in the order of their
+    weight.
+    """
     if (text := _strictly(data, "utf-8")) is not None:
         return "utf-8", text
     # Of what cannot be weighed.
@@ -195,7 +197,7 @@ def _choose(data: bytes, labels: list[str]) -> tuple[str, str]:
 
 
 def _weigh(data: bytes, labels: list[str]) -> str:
-    """The charset of bytes that are not UTF-8: the label that they fit best, unless they fit
+    """Return the charset of bytes that are not UTF-8: the label that they fit best, unless they fit
     another charset much better.
     """
     sample = plausibility.sample_of(data)
@@ -226,7 +228,7 @@ def _weigh(data: bytes, labels: list[str]) -> str:
 
 
 def codec_of(label: str | None) -> str | None:
-    """Python's codec for a label; None if the label is empty or unknown."""
+    """Return Python's codec for a label; None if the label is empty or unknown."""
     if not label:
         return None
     label = label.strip().lower()
@@ -247,8 +249,8 @@ def _widened(codec: str) -> str:
 
 
 def is_wide(data: bytes, codec: str) -> bool:
-    """Whether bytes look like text in a charset of two or four bytes a unit: in ASCII text, half or
-    three quarters of them are NUL.
+    """Return whether bytes look like text in a charset of two or four bytes a unit: in ASCII text,
+    half or three quarters of them are NUL.
     """
     head = data[:1024]
     width = 4 if "32" in codec else 2
@@ -258,7 +260,7 @@ def is_wide(data: bytes, codec: str) -> bool:
 
 
 def _ascii(data: bytes, named: str | None) -> str:
-    """Bytes below 128: ASCII, or a charset that shifts by such bytes."""
+    """Return bytes below 128: ASCII, or a charset that shifts by such bytes."""
     for codec in (named, *map(codec_of, _inside(data)), "iso2022_jp"):
         shift = _SEVEN_BIT.get(codec or "")
         if (
@@ -272,7 +274,7 @@ def _ascii(data: bytes, named: str | None) -> str:
 
 
 def _inside(data: bytes) -> Iterator[str]:
-    """The labels in a page: of <meta>, then of the XML declaration."""
+    """Yield the labels in a page: of <meta>, then of the XML declaration."""
     head = data[:PRESCAN]
     for tag in _META.finditer(_COMMENT.sub(b"", head)):
         attributes = tag[1]
@@ -285,7 +287,7 @@ def _inside(data: bytes) -> Iterator[str]:
 
 
 def _strictly(data: bytes, codec: str) -> str | None:
-    """The text, if the bytes are well formed in a charset; the last character may be cut."""
+    """Return the text, if the bytes are well formed in a charset; the last character may be cut."""
     decoder = codecs.getincrementaldecoder(codec)("strict")
     try:
         text = decoder.decode(data)
@@ -298,7 +300,7 @@ def _strictly(data: bytes, codec: str) -> str | None:
 
 
 def _nearly(data: bytes, codec: str) -> str | None:
-    """The text, if at most one in NEARLY of its characters beyond ASCII is ill formed."""
+    """Return the text, if at most one in NEARLY of its characters beyond ASCII is ill formed."""
     text = data.decode(codec, "replace")
     beyond = len(text) - len(text.encode("ascii", "ignore"))
     return text if text.count("\ufffd") * NEARLY < beyond else None

@@ -39,8 +39,8 @@ class Undecodable(Exception):
 
 
 def decode(body: bytes, declared: Sequence[str], most: int) -> bytes:
-    """The body without its codings, which are declared in the order in which they were applied; at
-    most `most` bytes.
+    """Return the body without its codings, which are declared in the order in which they were
+    applied; at most `most` bytes.
 
     Raises Undecodable: `bomb` if there is more, `bad_encoding` if a coding is unknown, does not
     decode, or is more than four deep.
@@ -63,8 +63,8 @@ def decode(body: bytes, declared: Sequence[str], most: int) -> bytes:
 
 
 def _is_plain(body: bytes) -> bool:
-    """Whether a body is text, without a coding: among 256 coded bytes there is practically always a
-    control character.
+    """Return whether a body is text, without a coding: among 256 coded bytes there is practically
+    always a control character.
     """
     head = body[:1024]
     if len(head.translate(None, _CONTROL)) < len(head):
@@ -122,7 +122,9 @@ def _members(body: bytes, make: Callable[[], Any], most: int) -> bytes:
 
 
 def _cut(out: list[bytes]) -> bytes:
-    """The output of a coding that was cut off; nothing if it was cut before its first byte."""
+    """Return the output of a coding that was cut off; nothing if it was cut before its first
+    byte.
+    """
     whole = b"".join(out)
     if not whole:
         raise Undecodable("bad_encoding")

@@ -78,7 +78,9 @@ class FlawlessRecords:
         return True
 
     def _without_heads(self, data: bytes, records: np.ndarray, stop: int) -> tuple[int, int]:
-        """The number of records before the first with a head in its block; where that begins."""
+        """Return the number of records before the first with a head in its block; where that
+        begins.
+        """
         for number, record in enumerate(records.tolist()):
             block = record[framing.BLOCK], record[framing.BLOCK + 1]
             if next(self._heads_within(data, *block), None) is not None:
@@ -134,7 +136,7 @@ class FlawlessRecords:
 
 
 def _column(data: np.ndarray, records: np.ndarray, place: int) -> pa.Array:
-    """A field of records as a string column; null where there is none."""
+    """Return a field of records as a string column; null where there is none."""
     starts, stops = records[:, place], records[:, place + 1]
     column = strings_of(*gather(data, starts, stops))
     missing = starts == stops

@@ -99,7 +99,7 @@ def _of_message(message: http.HttpResponse, most: int) -> HtmlPage | Refusal:
 
 
 def _kept(message: http.HttpResponse) -> str | None:
-    """The fields of X-Robots-Tag, as a list in JSON."""
+    """Return the fields of X-Robots-Tag, as a list in JSON."""
     value = message.headers.get(http.ROBOTS, b"")[:MOST_ROBOTS].decode("utf-8", "replace")
     shown = "".join(one if one.isprintable() or one == "\n" else " " for one in value)
     fields = [field for line in shown.split("\n") if (field := line.strip())]
@@ -122,7 +122,7 @@ def _of_bytes(
 
 
 def looks_like_html(body: bytes) -> bool:
-    """Whether bytes without a media type begin like a page."""
+    """Return whether bytes without a media type begin like a page."""
     head = body[:4096]
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         head = head[2:].replace(b"\0", b"")
@@ -131,8 +131,8 @@ def looks_like_html(body: bytes) -> bool:
 
 
 def is_binary(body: bytes, label: str | None) -> bool:
-    """Whether bytes are not text: a NUL among the first bytes, many NULs in all, or many control
-    characters. Charsets of two or four bytes a unit are text.
+    """Return whether bytes are not text: a NUL among the first bytes, many NULs in all, or many
+    control characters. Charsets of two or four bytes a unit are text.
     """
     if body.startswith((b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")):
         return False

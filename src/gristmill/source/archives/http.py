@@ -29,13 +29,13 @@ class HttpResponse(NamedTuple):
     body: bytes  # without transfer coding, with its content codings
 
     def get(self, name: bytes) -> str | None:
-        """A header; None: it is missing or empty."""
+        """Return a header; None: it is missing or empty."""
         value = self.headers.get(name)
         return value.decode("utf-8", "replace") if value else None
 
     def codings(self) -> list[str]:
-        """The codings of the body by its headers, in the order of their application; `chunked` is
-        one of them.
+        """Return the codings of the body by its headers, in the order of their application;
+        `chunked` is one of them.
         """
         both = b",".join(
             self.headers.get(name, b"") for name in (b"content-encoding", b"transfer-encoding")
@@ -44,7 +44,7 @@ class HttpResponse(NamedTuple):
 
 
 def parse(block: bytes) -> HttpResponse | None:
-    """The response in a block; None: there is none."""
+    """Return the response in a block; None: there is none."""
     at = 0
     while True:
         status = _STATUS.match(block, at)
@@ -88,8 +88,8 @@ def _headers(lines: bytes) -> dict[bytes, bytes]:
 
 
 def unchunked(body: bytes) -> bytes:
-    """A body without chunked transfer coding (RFC 9112, 7.1); unchanged if it does not begin with a
-    chunk.
+    """Return a body without chunked transfer coding (RFC 9112, 7.1); unchanged if it does not begin
+    with a chunk.
 
     Of a chunk that is cut off, its available bytes are returned. If the chunks stop before a last
     chunk, the bytes after them are returned as they are.
@@ -112,7 +112,9 @@ def unchunked(body: bytes) -> bytes:
 
 
 def media_type(value: str | None) -> str | None:
-    """The media type of a Content-Type, in lower case, without parameters; None: there is none."""
+    """Return the media type of a Content-Type, in lower case, without parameters; None: there is
+    none.
+    """
     if value is None:
         return None
     found = _MEDIA.match(value.strip().lower())
@@ -120,6 +122,6 @@ def media_type(value: str | None) -> str | None:
 
 
 def charset_of(value: str | None) -> str | None:
-    """The charset parameter of a Content-Type; None: there is none."""
+    """Return the charset parameter of a Content-Type; None: there is none."""
     found = _CHARSET.search(value) if value else None
     return found[1] if found else None

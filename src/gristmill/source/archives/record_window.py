@@ -64,7 +64,7 @@ class Window:
         self._end = b""  # the last bytes that came
 
     def _next(self) -> bytes | None:
-        """The next piece; None: the stretch has ended."""
+        """Return the next piece; None: the stretch has ended."""
         piece, self._coming = self._coming, None
         if piece is None and not self.ended:
             piece = next(self._pieces, None)
@@ -99,8 +99,8 @@ class Window:
         return bisect_left(self._places, self.offset + stop) - first
 
     def members(self, begin: int, end: int) -> list[int]:
-        """The places in data, from `begin` to below `end`, at which a member of the packed file
-        begins. Where each record is a member, as it should be, these are records.
+        """Return the places in data, from `begin` to below `end`, at which a member of the packed
+        file begins. Where each record is a member, as it should be, these are records.
         """
         starts, base = self._member_starts, self._before + self.offset
         first = bisect_left(starts, base + begin)
@@ -110,11 +110,11 @@ class Window:
         return [place - base for place in starts[first : bisect_left(starts, base + end)]]
 
     def member_records(self, begin: int, end: int) -> list[int]:
-        """Those of `members` at which a record starts."""
+        """Return those of `members` at which a record starts."""
         return [at for at in self.members(begin, end) if self._framing.starts(self.data, at)]
 
     def is_followed_by(self, start: bytes) -> bool:
-        """Whether bytes follow the data, and begin like this."""
+        """Return whether bytes follow the data, and begin like this."""
         if self._coming is None and not self.ended:
             self._coming = next(self._pieces, None)
             self.ended = self._coming is None
@@ -131,7 +131,7 @@ class Window:
         return True
 
     def have(self, count: int) -> bool:
-        """Whether `count` bytes follow; reads pieces until they do."""
+        """Return whether `count` bytes follow; reads pieces until they do."""
         size = len(self.data) - self.at
         if size >= count:
             return True
@@ -175,7 +175,7 @@ class Window:
                 return
 
     def holds_record(self) -> bool:
-        """Whether a record starts anywhere in the bytes that are in memory."""
+        """Return whether a record starts anywhere in the bytes that are in memory."""
         at = self.at
         if self._framing.starts(self.data, at) or self.member_records(at, len(self.data)):
             return True

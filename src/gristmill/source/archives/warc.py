@@ -97,7 +97,7 @@ def _parse(block: bytes) -> _WarcHeader:
 
 
 def _plain(block: bytes) -> dict[bytes, bytes]:
-    """The fields, one on a line; of repeated fields the first."""
+    """Return the fields, one on a line; of repeated fields the first."""
     fields: dict[bytes, bytes] = {}
     for line in block.split(b"\n")[1:]:
         name, _, value = line.partition(b":")
@@ -108,7 +108,7 @@ def _plain(block: bytes) -> dict[bytes, bytes]:
 
 
 def _folded(block: bytes) -> dict[bytes, bytes]:
-    """The fields, where a line may continue on the next; of repeated fields the first."""
+    """Return the fields, where a line may continue on the next; of repeated fields the first."""
     parts: dict[bytes, list[bytes]] = {}
     last: list[bytes] | None = None
     for line in block.split(b"\n")[1:]:
@@ -122,7 +122,9 @@ def _folded(block: bytes) -> dict[bytes, bytes]:
 
 
 def _head(data: bytes, at: int) -> tuple[int, int] | None:
-    """The places of the end of a record's head and the start of its block; None: not in `data`."""
+    """Return the places of the end of a record's head and the start of its block; None: not in
+    `data`.
+    """
     # Plain searches in the size of most heads: they take a tenth of the time of the pattern.
     crlf = data.find(b"\r\n\r\n", at, at + USUAL)
     if crlf >= 0 and data.find(b"\n\n", at, crlf) < 0 and data.find(b"\n\r\n", at, crlf + 1) < 0:
@@ -148,7 +150,7 @@ FRAMING = Framing(_find, _starts, _surely, 32, INNER)
 
 
 def kind_of(head: bytes) -> str:
-    """The kind of a WARC file by its first bytes: `warc` if pages come first, else `wet`."""
+    """Return the kind of a WARC file by its first bytes: `warc` if pages come first, else `wet`."""
     at = 0
     while at >= 0:
         following = _find(head, at + 1, len(head))
@@ -160,12 +162,12 @@ def kind_of(head: bytes) -> str:
 
 
 def starts(data: bytes) -> bool:
-    """Whether bytes begin like a record."""
+    """Return whether bytes begin like a record."""
     return data[:5].upper() == b"WARC/"
 
 
 def kind_within(data: bytes, *, ended: bool) -> str | None:
-    """The kind of bytes that begin inside a record.
+    """Return the kind of bytes that begin inside a record.
 
     None: there is no record in them that ends where its length says, followed by another record or
     the end.
@@ -268,7 +270,7 @@ def _read_record(window: Window, rows: RowCollector, fields: Fields) -> bool:
 
 
 def heads_within(data: bytes, begin: int, end: int) -> Iterator[int]:
-    """The places of whole heads of records in a block."""
+    """Yield the places of whole heads of records in a block."""
     at = begin
     while start := INNER.search(data, at, end):
         lines = _LINES.match(data, start.start(), end)
@@ -281,8 +283,8 @@ def heads_within(data: bytes, begin: int, end: int) -> Iterator[int]:
 
 
 def _ends_well(window: Window, length: int) -> bool:
-    """Whether a block of this length is followed by a record, by a line end and a member of the
-    packed file, or by the end of the stretch.
+    """Return whether a block of this length is followed by a record, by a line end and a member of
+    the packed file, or by the end of the stretch.
     """
     window.have(length + FRAMING.overlap)
     end = window.at + length

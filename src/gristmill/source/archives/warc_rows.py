@@ -65,12 +65,12 @@ def add(record: WarcRecord, block: bytes, begin: int, rows: RowCollector, fields
 
 
 def is_document(kind: str, fields: Fields) -> bool:
-    """Whether records of a type, in lower case, are documents."""
+    """Return whether records of a type, in lower case, are documents."""
     return kind == "conversion" or (fields.pages and kind in ("response", "resource"))
 
 
 def _extra(record: WarcRecord, extra: str | None) -> str | None:
-    """The other fields of a document, and why the crawler cut it off, as JSON."""
+    """Return the other fields of a document, and why the crawler cut it off, as JSON."""
     if not record.truncated:
         return extra
     known = {} if extra is None else json.loads(extra)

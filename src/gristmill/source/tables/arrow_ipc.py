@@ -51,7 +51,7 @@ class _CheckedMessages:
         return taken
 
     def read(self, size: int = -1) -> bytes:
-        """Bytes of checked messages; fewer only at the end."""
+        """Return bytes of checked messages; fewer only at the end."""
         while len(self._out) < size and not self._ended:
             self._out += self._message()
         taken, self._out = self._out[:size], self._out[size:]
@@ -107,7 +107,7 @@ class _CheckedMessages:
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """The place of a field of a FlatBuffers table; 0: it is missing."""
+    """Return the place of a field of a FlatBuffers table; 0: it is missing."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     (size,) = struct.unpack_from("<H", data, vtable)
     at = 4 + 2 * number
@@ -116,12 +116,12 @@ def _field(data: bytes, table: int, number: int) -> int:
 
 
 def _follow(data: bytes, at: int) -> int:
-    """The place that the offset at a place refers to."""
+    """Return the place that the offset at a place refers to."""
     return at + int(struct.unpack_from("<I", data, at)[0])
 
 
 def _lengths(head: bytes) -> tuple[int, list[int]]:
-    """The length of a message's body, and the places of compressed buffers in it."""
+    """Return the length of a message's body, and the places of compressed buffers in it."""
     message = _follow(head, 0)
     at = _field(head, message, 3)
     length = struct.unpack_from("<q", head, at)[0] if at else 0

@@ -68,7 +68,9 @@ def read(path: str, rows: RowCollector, fields: Fields) -> Iterator[pa.RecordBat
 
 
 def _batches(path: str, metadata: pq.FileMetaData) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, some columns of them as dictionaries, in batches of limited memory."""
+    """Yield the rows of a file, some columns of them as dictionaries, in batches of limited
+    memory.
+    """
     groups, coded = parquet_pages.read_sizes(path, metadata)
     with _opened(path, metadata, coded) as file:
         for group, sizes in enumerate(groups):
@@ -87,7 +89,7 @@ def _batches(path: str, metadata: pq.FileMetaData) -> Iterator[pa.RecordBatch]:
 
 
 def _has_values(column: pa.Array, count: int) -> bool:
-    """Whether a column's dictionary has as many values as its page says."""
+    """Return whether a column's dictionary has as many values as its page says."""
     return pa.types.is_dictionary(column.type) and len(column.dictionary) == count
 
 
@@ -130,7 +132,7 @@ def check_column(schema: pa.Schema, fields: Fields) -> None:
 
 
 def _has_field(fields: pa.Schema | pa.StructType, name: str) -> bool:
-    """Whether there is a field of this name, or at this path, as `doc.text`."""
+    """Return whether there is a field of this name, or at this path, as `doc.text`."""
     names = [field.name for field in fields]
     first, dot, rest = name.partition(".")
     if name in names or not dot or first not in names:
@@ -180,7 +182,9 @@ def add_batch(
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """A batch, halved until each part is small or one row; with the size of each part in bytes."""
+    """Yield a batch, halved until each part is small or one row; with the size of each part in
+    bytes.
+    """
     weight = sum(_weight(column) for column in batch.columns)
     if weight <= READ_BYTES or len(batch) <= 1:
         yield batch, weight
@@ -191,8 +195,8 @@ def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
 
 
 def _weight(column: pa.Array) -> int:
-    """The bytes of a column's values. A value of a dictionary or a view counts as often as it is
-    used.
+    """Return the bytes of a column's values. A value of a dictionary or a view counts as often as
+    it is used.
     """
     column = _storage(column)
     kind = column.type
@@ -235,7 +239,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 def _pieces(
     batch: pa.RecordBatch, fields: Fields
 ) -> Iterator[tuple[pa.Array, pa.Array, pa.Array, pa.Array]]:
-    """A batch in pieces of BATCH_BYTES of text or more, less than twice that and a row: texts
+    """Yield a batch in pieces of BATCH_BYTES of text or more, less than twice that and a row: texts
     (null: not readable), urls, extras, reasons.
 
     A piece is a batch of documents by itself, so that no text is copied to be put beside others.
@@ -295,8 +299,8 @@ def _kind(column: pa.Array) -> pa.DataType:
 
 
 def _plain_values(column: pa.Array) -> pa.Array:
-    """A column without a dictionary. One that names all its values in their order, as where each
-    row has its own, is a stretch of the dictionary, which is not copied.
+    """Return a column without a dictionary. One that names all its values in their order, as where
+    each row has its own, is a stretch of the dictionary, which is not copied.
     """
     if not pa.types.is_dictionary(column.type):
         return column
@@ -316,7 +320,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _bytes_of(column: pa.Array) -> pa.Array | None:
-    """A column of strings or bytes as large_binary; None: it has another type."""
+    """Return a column of strings or bytes as large_binary; None: it has another type."""
     kind = _kind(column)
     column = _plain_values(column)
     if pa.types.is_fixed_size_binary(kind):
@@ -332,7 +336,7 @@ def _bytes_of(column: pa.Array) -> pa.Array | None:
 
 
 def _strings(column: pa.Array) -> pa.Array:
-    """A column of strings, which may be ill-formed, as string."""
+    """Return a column of strings, which may be ill-formed, as string."""
     data = _plain_values(column).cast(pa.large_binary())
     try:
         return data.cast(pa.string())
@@ -343,7 +347,7 @@ def _strings(column: pa.Array) -> pa.Array:
 
 
 def _extras(columns: dict[str, pa.Array], rows: int) -> pa.Array:
-    """Columns as JSON, (n,) string; null: the row has no value in any of them."""
+    """Return columns as JSON, (n,) string; null: the row has no value in any of them."""
     if not columns:
         return pa.nulls(rows, pa.string())
     if (joined := _joined(columns, rows)) is not None:
@@ -359,13 +363,13 @@ def _extras(columns: dict[str, pa.Array], rows: int) -> pa.Array:
 
 
 def _values(column: pa.Array) -> list[object]:
-    """A column's values; numbers that JSON does not have as words."""
+    """Return a column's values; numbers that JSON does not have as words."""
     values = column.to_pylist()
     return values if _is_finite(column) else [in_words(value) for value in values]
 
 
 def _is_finite(column: pa.Array) -> bool:
-    """Whether JSON has all numbers of a column: it has no NaN and no infinity."""
+    """Return whether JSON has all numbers of a column: it has no NaN and no infinity."""
     kind = column.type
     if pa.types.is_floating(kind):
         return pc.all(pc.is_finite(column.cast(pa.float64()))).as_py() is not False
@@ -379,8 +383,8 @@ def _is_finite(column: pa.Array) -> bool:
 
 
 def _joined(columns: dict[str, pa.Array], rows: int) -> pa.Array | None:
-    """The same, of strings without a sign that JSON escapes, whole numbers and booleans; None:
-    there are others.
+    """Return the same, of strings without a sign that JSON escapes, whole numbers and booleans;
+    None: there are others.
     """
     members: list[tuple[str, pa.Array, str]] = []  # what stands before a value, and behind it
     for name, column in columns.items():
@@ -415,8 +419,8 @@ def _joined(columns: dict[str, pa.Array], rows: int) -> pa.Array | None:
 
 
 def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch whose values Python can represent: ill-formed strings are repaired, and times become
-    strings or numbers where necessary.
+    """Return a batch whose values Python can represent: ill-formed strings are repaired, and times
+    become strings or numbers where necessary.
     """
     columns = []
     for column in batch.columns:
@@ -432,7 +436,9 @@ def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _is_representable(column: pa.Array) -> bool:
-    """Whether Python can represent each value: it cannot for nanoseconds and for distant years."""
+    """Return whether Python can represent each value: it cannot for nanoseconds and for distant
+    years.
+    """
     try:
         column.to_pylist()
     except (ValueError, OverflowError):

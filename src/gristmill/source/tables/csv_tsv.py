@@ -81,14 +81,14 @@ class _LineReader:
         self._held = lines[::-1]
 
     def _line(self, end: str) -> str | None:
-        """The line with this end; None: it is too long."""
+        """Return the line with this end; None: it is too long."""
         size, line = self._size + len(end), "".join([*self._rest, end])
         self._rest, self._size = [], 0
         return None if size > self._most else line
 
 
 def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], Quoting]:
-    """The first rows of a table whose columns are separated by `mark`, and their quoting."""
+    """Return the first rows of a table whose columns are separated by `mark`, and their quoting."""
     start = data[:LOOK].removeprefix(BYTE_ORDER_MARK)
     whole = ended and len(data) <= LOOK
     text = (start if whole else start[: start.rfind(b"\n") + 1]).decode("utf-8", "replace")
@@ -103,8 +103,8 @@ def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], Qu
 
 
 def _rows(text: str, mark: str, quoting: Quoting, *, whole: bool) -> list[list[str]]:
-    """The rows of a text, at most MOST_ROWS, without the last one if the text is cut off. No rows
-    if its quotation marks are not quoting.
+    """Return the rows of a text, at most MOST_ROWS, without the last one if the text is cut off. No
+    rows if its quotation marks are not quoting.
     """
     rows: list[list[str]] = []
     quotes = quoting != csv.QUOTE_NONE
@@ -126,7 +126,7 @@ def _ended(text: str) -> list[str]:
 
 
 def _uneven(rows: list[list[str]]) -> float:
-    """The share of rows whose number of columns differs from the first row's."""
+    """Return the share of rows whose number of columns differs from the first row's."""
     return sum(len(row) != len(rows[0]) for row in rows) / len(rows) if rows else 1.0
 
 

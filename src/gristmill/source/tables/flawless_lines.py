@@ -76,7 +76,9 @@ class FlawlessLines:
 
 
 def _extras(columns: JsonColumns, count: int) -> list[str | None]:
-    """The other fields of each line, as jsonl.py writes them; up to the first that are not JSON."""
+    """Return the other fields of each line, as jsonl.py writes them; up to the first that are not
+    JSON.
+    """
     ends = columns.ends[: count + 1, OTHERS].tolist()
     others = columns.others[: ends[-1]].tobytes()
     extras: list[str | None] = []
@@ -95,7 +97,7 @@ def _column(
     count: int,
     has_value: np.ndarray | None = None,
 ) -> pa.Array:
-    """A string column of the first lines; null where there is no value."""
+    """Return a string column of the first lines; null where there is no value."""
     offsets = columns.ends[: count + 1, place].astype(np.int32)
     # The buffer of URLs is used again.
     column = strings_of(

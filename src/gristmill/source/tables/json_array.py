@@ -56,7 +56,7 @@ class _TextBuffer:
                 return ""
 
     def continues(self) -> bool:
-        """Whether bytes follow after the damage."""
+        """Return whether bytes follow after the damage."""
         return any(isinstance(piece, bytes) and piece.strip() for piece in self._pieces)
 
 
@@ -103,7 +103,7 @@ def read(
 
 
 def _element(source: _TextBuffer, rows: RowCollector, fields: Fields) -> tuple[Any] | None:
-    """The next element, in a tuple; None: the file ends inside it. Raises SourceError."""
+    """Return the next element, in a tuple; None: the file ends inside it. Raises SourceError."""
     most = 2 * fields.max_document_bytes
     while True:
         held = len(source.text) - source.at

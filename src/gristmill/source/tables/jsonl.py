@@ -103,8 +103,8 @@ def _read_line(
 
 
 def _has_large_fields(line: bytes, fields: Fields) -> bool:
-    """Whether the fields of a long line without its text are over the limit: as Python values they
-    would take many times as much memory.
+    """Return whether the fields of a long line without its text are over the limit: as Python
+    values they would take many times as much memory.
     """
     try:
         return len(line) - len(_decode_raw(line).get(fields.text, b"")) > fields.max_document_bytes
@@ -154,7 +154,7 @@ def _take(record: dict[str, Any], name: str) -> Any:
 
 
 def parse(line: bytes) -> dict[str, Any] | str:
-    """A line as a JSON object, or the reason why it is none: not_json, too_deep."""
+    """Return a line as a JSON object, or the reason why it is none: not_json, too_deep."""
     try:
         return _decode(line)
     except NO_JSON:
@@ -187,8 +187,8 @@ def read_forced_text(
 
 
 def read_whole(pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields) -> bytes:
-    """The bytes of a shard that is one document. If it is damaged or too large, a failed row is
-    added and the result is empty.
+    """Return the bytes of a shard that is one document. If it is damaged or too large, a failed row
+    is added and the result is empty.
     """
     parts: list[bytes] = []
     size = 0

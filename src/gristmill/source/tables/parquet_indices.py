@@ -8,7 +8,9 @@ import numpy as np
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number of 7 bits a byte, the lowest first, and the place after it. Raises IndexError."""
+    """Return a number of 7 bits a byte, the lowest first, and the place after it. Raises
+    IndexError.
+    """
     value = shift = 0
     while shift < 70:
         byte = data[at]

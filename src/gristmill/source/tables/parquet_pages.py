@@ -49,19 +49,19 @@ class PageSizes(NamedTuple):
     counts: dict[str, int]  # values of the dictionary of each column that is read as one
 
     def rows(self, most: int, size: int) -> int:
-        """How many rows, at most `most`, have about `size` bytes."""
+        """Return how many rows, at most `most`, have about `size` bytes."""
         fit = min(most, size * self.row_count // max(self.unpacked, 1))
         return max(1, min(fit, 4 * size // self.longest) if self.longest else fit)
 
 
 def size_of(path: str) -> int:
-    """The size of a file in bytes."""
+    """Return the size of a file in bytes."""
     return os.path.getsize(path)
 
 
 def read_sizes(path: str, metadata: Any, coded: bool = True) -> tuple[list[PageSizes], list[str]]:
-    """The sizes of each row group, and the names of the columns to read as dictionaries; `coded`:
-    whether there may be any.
+    """Return the sizes of each row group, and the names of the columns to read as dictionaries;
+    `coded`: whether there may be any.
 
     Raises SourceError if a page is over the limit, or its header cannot be read.
     """
@@ -109,8 +109,8 @@ def read_sizes(path: str, metadata: Any, coded: bool = True) -> tuple[list[PageS
 
 
 def _named_alone(metadata: Any, pages: list[list["_ColumnPages"]]) -> set[str]:
-    """The columns of strings of which every group names values of one dictionary alone, which is
-    not too large to be read as one.
+    """Return the columns of strings of which every group names values of one dictionary alone,
+    which is not too large to be read as one.
     """
     names = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
     able = set()
@@ -152,7 +152,7 @@ class _ColumnPages(NamedTuple):
 
     @property
     def dictionary(self) -> int:
-        """Bytes of the largest dictionary, decompressed."""
+        """Return bytes of the largest dictionary, decompressed."""
         return max((page.size for page in self.dictionaries), default=0)
 
 
@@ -199,8 +199,9 @@ def _column(file: BinaryIO, column: Any, group: int) -> _ColumnPages:
 
 
 def _seldom_named(file: BinaryIO, schema: Any, column: Any, found: _ColumnPages) -> int | None:
-    """Bytes that one value is taken to have where each value of the dictionary is named a few times
-    at most; None: that cannot be said. Any rows together have few bytes then, however long one is.
+    """Return bytes that one value is taken to have where each value of the dictionary is named a
+    few times at most; None: that cannot be said. Any rows together have few bytes then, however
+    long one is.
     """
     if len(found.dictionaries) != 1 or not found.indices:
         return None
@@ -219,7 +220,7 @@ def _seldom_named(file: BinaryIO, schema: Any, column: Any, found: _ColumnPages)
 
 
 def _most_times(file: BinaryIO, found: _ColumnPages, *, nullable: bool) -> int | None:
-    """How often pages name one value of a dictionary, at most; None: it cannot be said."""
+    """Return how often pages name one value of a dictionary, at most; None: it cannot be said."""
     (dictionary,) = found.dictionaries
     if not 0 < dictionary.values <= dictionary.size // 4:  # the length of each takes 4 bytes
         return None
@@ -232,8 +233,8 @@ def _most_times(file: BinaryIO, found: _ColumnPages, *, nullable: bool) -> int |
 
 
 def _longest(file: BinaryIO, column: Any, page: _PageInFile) -> int:
-    """Bytes of the longest value of a dictionary: those of the whole dictionary where that is all
-    that can be said.
+    """Return bytes of the longest value of a dictionary: those of the whole dictionary where that
+    is all that can be said.
     """
     size = page.size
     if column.physical_type in _WIDTHS:
@@ -249,7 +250,9 @@ def _longest(file: BinaryIO, column: Any, page: _PageInFile) -> int:
 
 
 def _decompressed(file: BinaryIO, page: _PageInFile) -> bytes | None:
-    """The bytes of a page; None: they cannot be read here, and its reader says what is wrong."""
+    """Return the bytes of a page; None: they cannot be read here, and its reader says what is
+    wrong.
+    """
     file.seek(page.at)
     data = file.read(page.packed)
     if (codec := _codec(data, page.size)) is None:
@@ -262,13 +265,13 @@ def _decompressed(file: BinaryIO, page: _PageInFile) -> bytes | None:
 
 
 def _number(header: Any) -> int:
-    """The number of values that the header of a page says; -1: none."""
+    """Return the number of values that the header of a page says; -1: none."""
     count = header.get(1) if isinstance(header, dict) else None
     return count if isinstance(count, int) else -1
 
 
 def _codec(data: bytes, size: int) -> str | None:
-    """How a page of `size` bytes is compressed, by its first bytes; None: it cannot be said.
+    """Return how a page of `size` bytes is compressed, by its first bytes; None: it cannot be said.
     (pyarrow ends the process where the codec in the metadata is none that it knows.)
     """
     if data.startswith(b"\x28\xb5\x2f\xfd"):
@@ -282,7 +285,7 @@ def _codec(data: bytes, size: int) -> str | None:
 
 
 def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
-    """A page's header by field numbers, and its length in bytes."""
+    """Return a page's header by field numbers, and its length in bytes."""
     size = _HEADER
     while True:
         file.seek(at)
@@ -314,7 +317,9 @@ def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
 
 
 def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """A value of the compact protocol (None for types that are skipped) and the place after it."""
+    """Return a value of the compact protocol (None for types that are skipped) and the place after
+    it.
+    """
     if depth > 8:
         raise RecursionError
     if kind in (1, 2):

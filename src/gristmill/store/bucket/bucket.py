@@ -206,7 +206,7 @@ class Bucket:
             obstore.copy(self._store, self._prefix + key, self._prefix + to)
 
     def get(self, key: str, most: int) -> StoredFile | None:
-        """A small file; None if it is absent. Raises VerificationError if it is larger."""
+        """Return a small file; None if it is absent. Raises VerificationError if it is larger."""
         import obstore
 
         with self._explained(key):
@@ -223,7 +223,7 @@ class Bucket:
             )
 
     def blocks(self, key: str) -> Iterator[bytes]:
-        """The bytes of an object. Raises VerificationError if it is absent."""
+        """Yield the bytes of an object. Raises VerificationError if it is absent."""
         import obstore
 
         with self._explained(key):
@@ -235,7 +235,7 @@ class Bucket:
                 yield bytes(block)
 
     def listed(self, prefix: str) -> dict[str, ListedObject]:
-        """The names that begin so, and what a list says of them."""
+        """Return the names that begin so, and what a list says of them."""
         start = len(self._prefix)
         with self._explained(prefix):
             return {
@@ -245,11 +245,11 @@ class Bucket:
             }
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        """The names below a folder, and their bytes."""
+        """Return the names below a folder, and their bytes."""
         return {name: listed.size for name, listed in self.listed(prefix).items()}
 
     def names_at_top(self) -> list[str]:
-        """The names and folders at the top."""
+        """Return the names and folders at the top."""
         import obstore
 
         with self._explained(""):
@@ -297,8 +297,8 @@ def _version(meta: Any) -> Version:
 
 
 def hashed(path: Path, sha256: str, size: int) -> Iterator[bytes]:
-    """The blocks of a file; instead of the last one, VerificationError if the file is not that of
-    the digest. Raises MachineError if it cannot be read.
+    """Yield the blocks of a file; instead of the last one, VerificationError if the file is not
+    that of the digest. Raises MachineError if it cannot be read.
     """
     digest, came = hashlib.sha256(), 0
     with machine_errors(path, every=True), open(path, "rb") as file:
@@ -320,5 +320,5 @@ def hashed(path: Path, sha256: str, size: int) -> Iterator[bytes]:
 
 
 def too_large(url: str, key: str, most: int) -> str:
-    """What is said of a small file that is none."""
+    """Return what is said of a small file that is none."""
     return f"{url}/{key}: more than {most:,} bytes: not written by gristmill"

@@ -32,13 +32,13 @@ class Objects:
     """The objects below a folder of a bucket. Safe for threads."""
 
     def __init__(self, bucket: Bucket, folder: str) -> None:
-        """Sends no request."""
+        """Send no request."""
         self.bucket, self.folder = bucket, folder
         self._sizes: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def key(self, sha256: str) -> str:
-        """Where the bytes of a digest lie."""
+        """Return where the bytes of a digest lie."""
         return f"{self.folder}/{sha256}"
 
     def look(self, sizes: dict[str, int]) -> None:
@@ -51,12 +51,12 @@ class Objects:
             }
 
     def size(self, sha256: str) -> int | None:
-        """The bytes of an object that is known to be there; None: it is not."""
+        """Return the bytes of an object that is known to be there; None: it is not."""
         with self._lock:
             return self._sizes.get(sha256)
 
     def known(self) -> dict[str, int]:
-        """The objects that are known to be there, and their sizes."""
+        """Return the objects that are known to be there, and their sizes."""
         with self._lock:
             return dict(self._sizes)
 

@@ -58,7 +58,7 @@ class Answer(NamedTuple):
     settings: Settings
 
     def blocks(self) -> Iterator[bytes]:
-        """The body as the server sends it, without decoding.
+        """Yield the body as the server sends it, without decoding.
 
         Raises Again if it ends early, stalls, or is chunked wrongly.
         """
@@ -92,14 +92,14 @@ class Answer(NamedTuple):
 
 
 def length_of(answer: Answer) -> int | None:
-    """The bytes of the body by Content-Length; None if they are unknown."""
+    """Return the bytes of the body by Content-Length; None if they are unknown."""
     given = answer.headers.get("Content-Length", "")
     known = re.fullmatch(r"\d{1,18}", given) and not answer.response.chunked
     return int(given) if known else None
 
 
 def validators_of(headers: Any) -> tuple[str | None, str | None]:
-    """(ETag, Last-Modified), each None unless it is strong enough for If-Range."""
+    """Return (ETag, Last-Modified), each None unless it is strong enough for If-Range."""
     etag = headers.get("ETag", "").strip()
     if not re.fullmatch(r'"[^"]*"', etag):
         etag = None  # weak (W/"..."), or no entity tag at all
@@ -116,7 +116,8 @@ def _seconds(date: str) -> float:
 
 
 def digest_of(answer: Answer) -> str | None:
-    """The sha256 of the whole file by the headers of an answer, in hex; None if they have none.
+    """Return the sha256 of the whole file by the headers of an answer, in hex; None if they have
+    none.
 
     X-Linked-ETag of the Hugging Face hub (for files in its large-file store), x-amz-checksum-sha256
     of S3, Repr-Digest (RFC 9530). Checksums of parts (composite, `-N` at the end) and other hashes

@@ -9,7 +9,7 @@ UNKNOWN = "the host's name is not known"
 
 
 def retry_after(headers: Any) -> float | None:
-    """Seconds of a Retry-After header, which is a number or a date: RFC 9110, 10.2.3."""
+    """Return seconds of a Retry-After header, which is a number or a date: RFC 9110, 10.2.3."""
     given = headers.get("Retry-After")
     if given is None:
         return None
@@ -22,7 +22,7 @@ def retry_after(headers: Any) -> float | None:
 
 
 def certificate(error: BaseException) -> str:
-    """Why a certificate was refused; empty if something else went wrong."""
+    """Return why a certificate was refused; empty if something else went wrong."""
     seen: BaseException | None = error
     while seen is not None:
         for inner in (seen, *seen.args):
@@ -33,7 +33,9 @@ def certificate(error: BaseException) -> str:
 
 
 def cause(error: BaseException) -> str:
-    """What went wrong, without the library's words: they may quote a URL with its secrets."""
+    """Return what went wrong, without the library's words: they may quote a URL with its
+    secrets.
+    """
     said = {
         "IncompleteRead": "the connection was cut before the promised end",
         "ProtocolError": "the connection was cut",
@@ -48,7 +50,7 @@ def cause(error: BaseException) -> str:
 
 
 def innermost(error: BaseException) -> str:
-    """The name of what the library wrapped."""
+    """Return the name of what the library wrapped."""
     for wrapped in ("reason", "original_error"):
         inner = getattr(error, wrapped, None)
         if isinstance(inner, BaseException):
@@ -57,5 +59,5 @@ def innermost(error: BaseException) -> str:
 
 
 def brief(words: str, most: int = 300) -> str:
-    """A server's words, shortened for a message."""
+    """Return a server's words, shortened for a message."""
     return words if len(words) <= most else words[:most] + " ..."

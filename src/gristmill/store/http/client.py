@@ -58,7 +58,7 @@ class Client:
     """One run's connections, reused and limited; safe for threads."""
 
     def __init__(self, settings: Settings) -> None:
-        """Opens nothing before the first request."""
+        """Open nothing before the first request."""
         self.settings = settings
         contact = f" (+{settings.contact})" if settings.contact else ""
         self._agent = f"gristmill/{__version__}{contact}"
@@ -156,7 +156,7 @@ class Client:
             return self._slots.setdefault(host, threading.BoundedSemaphore(self.settings.per_host))
 
     def _ask(self, request: Request, first: tuple[str, str]) -> Answer:
-        """The answer at the end of all redirects; `first` is the origin of the request."""
+        """Return the answer at the end of all redirects; `first` is the origin of the request."""
         url = request.url
         linked: dict[str, str] = {}
         nearest = PUBLIC if request.public else HERE
@@ -182,7 +182,7 @@ class Client:
         raise SourceError(f"{request.name}: more than {REDIRECTS} redirects", "redirected")
 
     def _send(self, request: Request, url: str, nearest: int, *, with_credentials: bool) -> Any:
-        """The response of one hop, which goes at most so near; its body has not been read.
+        """Return the response of one hop, which goes at most so near; its body has not been read.
 
         Raises Again, SourceError.
         """
@@ -234,7 +234,7 @@ class Client:
         return response
 
     def _connect(self, request: Request, url: str, left: float | None) -> float:
-        """Seconds for a connection to one of the addresses of a host.
+        """Return seconds for a connection to one of the addresses of a host.
 
         Raises Again; SourceError if a new host does not exist.
         """
@@ -255,7 +255,9 @@ class Client:
         return min(usual, max(0.1, (self._hosts.left(origin(url)) or left) / count))
 
     def _checked(self, name: str, answer: Answer) -> Answer:
-        """The answer, if its status means that there is a body to read or that nothing changed."""
+        """Return the answer, if its status means that there is a body to read or that nothing
+        changed.
+        """
         status = answer.status
         if status in (200, 206, 304, 416):
             return answer
@@ -272,7 +274,7 @@ class Client:
         raise SourceError(f"{name}: {said}{why}", REFUSALS.get(status, "refused"))
 
     def _pool(self, proxy: str, nearest: int) -> Any:
-        """A pool of connections that go at most so near: direct, or through a proxy."""
+        """Return a pool of connections that go at most so near: direct, or through a proxy."""
         import urllib3
 
         from gristmill.store.http.watch import POOLS
@@ -291,7 +293,7 @@ class Client:
             return self._pools[proxy, nearest]
 
     def _proxy(self, url: str) -> str:
-        """The proxy for a URL by the environment; never one for this machine."""
+        """Return the proxy for a URL by the environment; never one for this machine."""
         scheme, host = origin(url)
         return "" if is_loopback(url) or proxy_bypass(host) else getproxies().get(scheme, "")
 
@@ -302,7 +304,7 @@ class Client:
 
 
 def _nearer(request: Request, url: str) -> SourceError:
-    """The error for a host whose address is nearer than the request may go."""
+    """Return the error for a host whose address is nearer than the request may go."""
     host = origin(url)[1]
     if url != request.url:
         return SourceError(
@@ -319,7 +321,9 @@ def _nearer(request: Request, url: str) -> SourceError:
 
 
 def _redirected(name: str, url: str, location: str) -> str:
-    """The URL that a redirect from `url` leads to. Raises SourceError if it may not be followed."""
+    """Return the URL that a redirect from `url` leads to. Raises SourceError if it may not be
+    followed.
+    """
     try:
         target = urljoin(url, location)
     except ValueError:
@@ -336,8 +340,8 @@ def _redirected(name: str, url: str, location: str) -> str:
 
 
 def _same_host(url: str) -> bool:
-    """Whether our parser of URLs and that of urllib3 agree on the host: credentials go by ours, the
-    connection by theirs.
+    """Return whether our parser of URLs and that of urllib3 agree on the host: credentials go by
+    ours, the connection by theirs.
     """
     import urllib3
 

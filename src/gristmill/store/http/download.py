@@ -94,8 +94,8 @@ class Download:
             self._joined = False
 
     def _is_current(self) -> bool:
-        """Whether a whole file of an earlier run, which has no name yet, is still what the server
-        has; learns its digest.
+        """Return whether a whole file of an earlier run, which has no name yet, is still what the
+        server has; learns its digest.
         """
         if self._promise.sha256 is not None:
             return True  # the digest decides
@@ -138,16 +138,16 @@ class Download:
         return Whole(partial.written, partial.checkpoint(), partial.etag, partial.last_modified)
 
     def _was_slow(self, seconds: float, before: int) -> bool:
-        """Whether an attempt that started with `before` bytes took its time and brought less than
-        the least rate.
+        """Return whether an attempt that started with `before` bytes took its time and brought less
+        than the least rate.
         """
         settings, here = self._client.settings, self._partial.written
         came = here - before if here >= before else here
         return seconds > settings.timeout and came < settings.slowest * seconds
 
     def _given_up(self, failures: int, tries: int) -> str | None:
-        """Why there is no further attempt: attempts bring nothing, or never end; None if there is
-        one.
+        """Return why there is no further attempt: attempts bring nothing, or never end; None if
+        there is one.
         """
         settings = self._client.settings
         if failures > settings.retries:
@@ -172,7 +172,7 @@ class Download:
             self._wasted += self._partial.written
 
     def _most(self) -> int:
-        """The most bytes that the file may have."""
+        """Return the most bytes that the file may have."""
         return self._client.settings.largest if self._promise.most is None else self._promise.most
 
     def _check_most(self, size: int | None, most: int | None = None) -> None:
@@ -211,7 +211,7 @@ class Download:
             self._partial.checkpoint()
 
     def _wrong(self, whole: Whole) -> str | None:
-        """What is wrong with the bytes, by every known digest."""
+        """Return what is wrong with the bytes, by every known digest."""
         for digest, by in (
             (self._promise.sha256, self._promise.by),
             (self._promised, "the server"),

@@ -22,8 +22,8 @@ PUBLIC, PRIVATE, HERE = range(3)
 
 
 def nearness(address: str) -> int:
-    """How near an IP address is: PUBLIC, PRIVATE or HERE; one inside another (IPv4 in IPv6) counts
-    as itself. Raises ValueError for what is no address.
+    """Return how near an IP address is: PUBLIC, PRIVATE or HERE; one inside another (IPv4 in IPv6)
+    counts as itself. Raises ValueError for what is no address.
     """
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
@@ -38,8 +38,8 @@ def nearness(address: str) -> int:
 
 
 def nearest_of(host: str) -> int:
-    """How near the nearest address of a host is, as this machine resolves its name; PUBLIC where it
-    cannot.
+    """Return how near the nearest address of a host is, as this machine resolves its name; PUBLIC
+    where it cannot.
     """
     try:
         return nearness(host.strip("[]"))
@@ -66,8 +66,8 @@ class Hosts:
         self._gone: set[Place] = set()
 
     def left(self, place: Place) -> float | None:
-        """Seconds that a host has left for its first answer, from the first call on; None: it is
-        known, or there is no hurry.
+        """Return seconds that a host has left for its first answer, from the first call on; None:
+        it is known, or there is no hurry.
         """
         with self._lock:
             if self._seconds is None or place in self._there:
@@ -93,7 +93,7 @@ class Hosts:
 
 
 def addresses(host: str, port: int, seconds: float) -> int | None:
-    """How many addresses a host has; 0: its name is unknown; None: no answer in time."""
+    """Return how many addresses a host has; 0: its name is unknown; None: no answer in time."""
     found: list[int] = []
 
     def ask() -> None:

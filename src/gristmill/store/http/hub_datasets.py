@@ -21,8 +21,8 @@ TRAIN = "train"
 
 
 def data_urls(name: str, subset: str | None, remote: Remote, client: Client) -> list[str]:
-    """The URLs (globs) of a dataset `owner/name`, of its training split; `remote` is any file of
-    it. Raises SourceError, and RecipeError for a subset that it does not have.
+    """Return the URLs (globs) of a dataset `owner/name`, of its training split; `remote` is any
+    file of it. Raises SourceError, and RecipeError for a subset that it does not have.
     """
     page = f"{hub_endpoint()}/api/datasets/{name}"
     card = client.retrying(shown(page), partial(_card, remote, page, client))
@@ -65,7 +65,9 @@ def _tables(table: Any, key: str) -> list[dict[str, Any]]:
 
 
 def _patterns(config: dict[str, Any]) -> list[str]:
-    """The patterns of a configuration: of its training split, or of all where it has none."""
+    """Return the patterns of a configuration: of its training split, or of all where it has
+    none.
+    """
     folder = str(config.get("data_dir") or "").strip("/")
     files = config.get("data_files")
     if files is None:

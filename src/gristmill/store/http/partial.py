@@ -41,7 +41,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def validator(self) -> str | None:
-        """The value for If-Range."""
+        """Return the value for If-Range."""
         return self.etag or self.last_modified
 
 
@@ -66,7 +66,7 @@ class _Hash:
         self._queue.put(block)
 
     def hexdigest(self) -> str:
-        """The digest of all that was given so far."""
+        """Return the digest of all that was given so far."""
         self._queue.join()
         return str(self._digest.hexdigest())
 
@@ -84,7 +84,7 @@ class Partial:
     def __init__(
         self, folder: Path, name: str, url: str, checkpoint_bytes: int, disk: Disk | None = None
     ) -> None:
-        """Opens and makes nothing before `resume` or `begin`; `url` is its stored form."""
+        """Open and makes nothing before `resume` or `begin`; `url` is its stored form."""
         self.path = folder / f"{name}.partial"
         self._note = folder / f"{name}.partial.json"
         self._url = url
@@ -108,11 +108,11 @@ class Partial:
 
     @property
     def validator(self) -> str | None:
-        """The value for If-Range."""
+        """Return the value for If-Range."""
         return self.etag or self.last_modified
 
     def noted(self) -> Checkpoint | None:
-        """The checkpoint on disk; None if there is none for this URL."""
+        """Return the checkpoint on disk; None if there is none for this URL."""
         try:
             note = msgspec.json.decode(self._note.read_bytes(), type=Checkpoint)
         except (OSError, *NO_JSON):

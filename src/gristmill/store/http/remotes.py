@@ -42,23 +42,23 @@ class Remote(NamedTuple):
 
     @property
     def stored(self) -> str:
-        """Its name in plan, manifest, checkpoint and cache."""
+        """Return its name in plan, manifest, checkpoint and cache."""
         return stored(self.url)
 
     @property
     def shown(self) -> str:
-        """Its name in messages."""
+        """Return its name in messages."""
         return shown(self.url)
 
     @property
     def in_store(self) -> bool:
-        """Whether it lies in an object store."""
+        """Return whether it lies in an object store."""
         return self.url.startswith(STORES)
 
     def request(
         self, method: Literal["GET", "HEAD"] = "GET", headers: dict[str, str] | None = None
     ) -> Request:
-        """The HTTP request for the file, signed again each time.
+        """Return the HTTP request for the file, signed again each time.
 
         Raises SourceError, and RecipeError if a secret would travel without encryption.
         """
@@ -86,8 +86,8 @@ _stores_lock = threading.Lock()
 
 
 def store_of(url: str, *, patient: bool = True) -> tuple[Any, str]:
-    """(obstore's store of the bucket, the key). If not `patient`, give up a server that does not
-    answer within seconds.
+    """Return (obstore's store of the bucket, the key). If not `patient`, give up a server that does
+    not answer within seconds.
     """
     scheme, bucket, path, _ = split(url)
     try:
@@ -125,8 +125,8 @@ PLAIN_HTTP = {
 
 
 def _plain_http(scheme: str) -> bool:
-    """Whether the environment allows a store over plain http: for emulators, and stores of one's
-    own.
+    """Return whether the environment allows a store over plain http: for emulators, and stores of
+    one's own.
     """
     azure = scheme in ("az", "azure", "abfs", "abfss")
     address, allowed = PLAIN_HTTP["az" if azure else "s3"]
@@ -135,7 +135,7 @@ def _plain_http(scheme: str) -> bool:
 
 
 def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
-    """The HTTPS URL of the object; its signature is obstore's (docs/adr/0014)."""
+    """Return the HTTPS URL of the object; its signature is obstore's (docs/adr/0014)."""
     store, key = store_of(url)
     import obstore
 
@@ -150,12 +150,14 @@ def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
 
 
 def _key(path: str) -> str:
-    """The key that a path names: unchanged but for the characters that would end a URL's path."""
+    """Return the key that a path names: unchanged but for the characters that would end a URL's
+    path.
+    """
     return path.replace("%23", "#").replace("%3F", "?").replace("%25", "%")
 
 
 def _spelled(key: str) -> str:
-    """A key as `_key` reads it from a URL."""
+    """Return a key as `_key` reads it from a URL."""
     return key.replace("%", "%25").replace("#", "%23").replace("?", "%3F")
 
 
@@ -192,7 +194,7 @@ def _hub_parts(url: str) -> tuple[str, str, str, str]:
 
 
 def hub_endpoint() -> str:
-    """The address of the hub, without a slash at its end."""
+    """Return the address of the hub, without a slash at its end."""
     return os.environ.get("HF_ENDPOINT", HUB_ENDPOINT).rstrip("/")
 
 
@@ -203,7 +205,7 @@ def _hub(url: str) -> str:
 
 
 def _list_hub(remote: Remote, client: Client) -> list[str]:
-    """The files of a dataset that match, from the hub's tree API, a page after another."""
+    """Return the files of a dataset that match, from the hub's tree API, a page after another."""
     url = remote.url
     kind, name, revision, pattern = _hub_parts(url)
     prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]
@@ -225,7 +227,7 @@ def _list_hub(remote: Remote, client: Client) -> list[str]:
 
 
 def _page(remote: Remote, page: str, client: Client) -> tuple[list[str], str | None]:
-    """(the files of one page of a tree, the next page)."""
+    """Return (the files of one page of a tree, the next page)."""
     with client.open(remote.request()._replace(url=page, name=shown(page))) as answer:
         data = b""
         for block in answer.blocks():
@@ -244,20 +246,20 @@ def _page(remote: Remote, page: str, client: Client) -> tuple[list[str], str | N
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """A glob as a shell reads it: `*` matches within a folder, `**` across folders."""
+    """Return a glob as a shell reads it: `*` matches within a folder, `**` across folders."""
     if "**" not in pattern and path.count("/") != pattern.count("/"):
         return False
     return fnmatch.fnmatchcase(path, pattern.replace("**/", "*"))
 
 
 def is_pattern(url: str) -> bool:
-    """Whether a URL is a glob over an object store or the hub."""
+    """Return whether a URL is a glob over an object store or the hub."""
     return url.startswith((*STORES, HUB)) and bool(MAGIC.search(split(url)[2]))
 
 
 def expand(remote: Remote, client: Client) -> list[str]:
-    """The URLs that match a pattern in an object store or on the hub, sorted by their bytes; any
-    other URL alone.
+    """Return the URLs that match a pattern in an object store or on the hub, sorted by their bytes;
+    any other URL alone.
     """
     url = remote.url
     if not is_pattern(url):

@@ -29,8 +29,8 @@ NEVER = "AWS_"
 
 
 def header(name: str, hosts: Collection[str], allowed: Collection[str], where: str) -> str:
-    """An Authorization header from the environment: unchanged if it names a scheme, else a bearer
-    token.
+    """Return an Authorization header from the environment: unchanged if it names a scheme, else a
+    bearer token.
 
     `hosts` are the URLs that it would be sent to, `allowed` the names that the command line allows.
     Raises RecipeError.
@@ -69,7 +69,9 @@ def header(name: str, hosts: Collection[str], allowed: Collection[str], where: s
 
 
 def host_names(names: Collection[str]) -> frozenset[str]:
-    """The hosts that --allow-host names: HOST, HOST:PORT, or a bucket. Raises RecipeError."""
+    """Return the hosts that --allow-host names: HOST, HOST:PORT, or a bucket. Raises
+    RecipeError.
+    """
     for name in names:
         if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?", name):
             raise RecipeError(
@@ -80,7 +82,7 @@ def host_names(names: Collection[str]) -> frozenset[str]:
 
 
 def is_allowed(host: str, allowed: Collection[str]) -> bool:
-    """Whether what a recipe reads here may be sent to a host, `host` or `host:port`."""
+    """Return whether what a recipe reads here may be sent to a host, `host` or `host:port`."""
     return host in allowed or re.sub(r":[0-9]+$", "", host) in allowed
 
 

@@ -40,7 +40,7 @@ def asked_of(
     allow_env: Collection[str] = (),
     allow_hosts: Collection[str] = (),
 ) -> Settings:
-    """The settings, with what the command line asks for. Raises RecipeError."""
+    """Return the settings, with what the command line asks for. Raises RecipeError."""
     settings = Settings(
         retry=retry,
         allow_env=frozenset([allow_env] if isinstance(allow_env, str) else allow_env),

@@ -53,7 +53,7 @@ class Transfer:
         disk: Disk | None = None,
         resume_only: bool = False,
     ) -> None:
-        """Opens nothing before the first fetch.
+        """Open nothing before the first fetch.
 
         `resume_only`: start no new download; use whole files without asking the server.
         """
@@ -101,8 +101,8 @@ class Transfer:
             return self._download(remote, promise, on_progress)
 
     def _known(self, remote: Remote) -> KnownUrl | None:
-        """What a URL gave; of a public one only what came from a public address, as another user
-        of the cache may have had its name lead elsewhere.
+        """Return what a URL gave; of a public one only what came from a public address, as another
+        user of the cache may have had its name lead elsewhere.
         """
         known = self.cache.known(remote.url)
         return None if known is not None and remote.public and not known.public else known
@@ -173,7 +173,7 @@ class Transfer:
     # -- before anything is fetched
 
     def look(self, remote: Remote, sha256: str | None = None) -> FileStatus:
-        """What of a file is on this machine already; sends no request."""
+        """Return what of a file is on this machine already; sends no request."""
         if remote.url.startswith("file://"):
             path = Path(os.fsdecode(local_path(remote.url)))
             size = path.stat().st_size if path.is_file() else None
@@ -197,7 +197,7 @@ class Transfer:
         return FileStatus(note.verified_bytes, note.expected_size, False)
 
     def ask(self, remote: Remote) -> tuple[int | None, str | None]:
-        """(bytes, sha256) of a file by the server now; None for what it does not say.
+        """Return (bytes, sha256) of a file by the server now; None for what it does not say.
 
         Raises SourceError.
         """

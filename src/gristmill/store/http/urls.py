@@ -39,12 +39,14 @@ UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
 
 
 def is_url(name: str) -> bool:
-    """Whether a name is a URL that can be fetched."""
+    """Return whether a name is a URL that can be fetched."""
     return name.startswith(SCHEMES)
 
 
 def split(url: str) -> tuple[str, str, str, str]:
-    """(scheme, host with user and port, path, query). Raises SourceError if it is not a URL."""
+    """Return (scheme, host with user and port, path, query). Raises SourceError if it is not a
+    URL.
+    """
     try:
         if url.startswith(WEB) and UNSAFE.search(url):
             raise ValueError(
@@ -60,8 +62,8 @@ def split(url: str) -> tuple[str, str, str, str]:
 
 
 def stored(url: str) -> str:
-    """A URL as plan, manifest and checkpoint store it: without user, password, signature, secrets
-    and fragment.
+    """Return a URL as plan, manifest and checkpoint store it: without user, password, signature,
+    secrets and fragment.
     """
     scheme, host, path, query = split(url)
     if SIGNED.search(query):
@@ -75,25 +77,25 @@ def stored(url: str) -> str:
 
 
 def shown(url: str) -> str:
-    """A URL as messages show it: without query altogether."""
+    """Return a URL as messages show it: without query altogether."""
     scheme, host, path, _ = split(url)
     return urlunsplit((scheme, host.rpartition("@")[2], path, "", ""))
 
 
 def user_of(url: str) -> str | None:
-    """`user:password` of a URL, percent-decoded; None if it names no user."""
+    """Return `user:password` of a URL, percent-decoded; None if it names no user."""
     user, at, _ = split(url)[1].rpartition("@")
     return unquote(user) if at else None
 
 
 def without_user(url: str) -> str:
-    """A URL as it stands in a request, where user and password go into a header."""
+    """Return a URL as it stands in a request, where user and password go into a header."""
     scheme, host, path, query = split(url)
     return urlunsplit((scheme, host.rpartition("@")[2], path, query, ""))
 
 
 def origin(url: str) -> tuple[str, str]:
-    """(scheme, host and port): what credentials belong to."""
+    """Return (scheme, host and port): what credentials belong to."""
     scheme, host, _, _ = split(url)
     host = host.rpartition("@")[2].lower()
     default = {"http": ":80", "https": ":443"}.get(scheme, "")
@@ -101,7 +103,7 @@ def origin(url: str) -> tuple[str, str]:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether the host of a URL is this machine by name: 127.0.0.0/8, ::1, localhost."""
+    """Return whether the host of a URL is this machine by name: 127.0.0.0/8, ::1, localhost."""
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
@@ -110,7 +112,7 @@ def is_loopback(url: str) -> bool:
 
 
 def local_path(url: str) -> bytes:
-    """The path of a `file://` URL. Raises SourceError if it names another host."""
+    """Return the path of a `file://` URL. Raises SourceError if it names another host."""
     _, host, path, _ = split(url)
     if host not in ("", "localhost"):
         raise SourceError(f"{url}: a file URL of another host cannot be read here")

@@ -83,7 +83,7 @@ class _Watched:
 
 
 def _pools(most: int) -> dict[str, Any]:
-    """The classes of pools, by scheme, whose connections go at most so near."""
+    """Return the classes of pools, by scheme, whose connections go at most so near."""
 
     class Connection(_Watched, HTTPConnection):
         response_class = _Bounded

@@ -25,7 +25,7 @@ class ListItem:
 
     @property
     def is_quote(self) -> bool:
-        """Whether it is a quote."""
+        """Return whether it is a quote."""
         return self.mark == self.indent
 
 
