@@ -39,10 +39,11 @@ demo: $(VENV)/.installed  ## a small corpus through all of it, offline
 test: check  ## everything but the long soaks, on all processors
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -m "not soak" -n $(AT_ONCE) --maxprocesses 8 --dist worksteal
 
-check: $(VENV)/.tests  ## style, types, imports
+check: $(VENV)/.tests  ## style, types, imports, English
 	@$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q .
 	@$(BIN)/mypy -p gristmill
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python scripts/english.py
 
 soak: $(VENV)/.tests  ## what `make test` has short: hundreds of kills, long fuzz, large inputs
 	@PYTHONDONTWRITEBYTECODE= GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q -n $(AT_ONCE) --maxprocesses 8 --dist worksteal

@@ -160,16 +160,16 @@ def _resume(url: str, cache: Path, path: Path) -> list[dict[str, Any]]:
 def _verify(served: Path) -> dict[str, Any]:
     """The check of parts, 5 GB in 50 files, on all cores, beside hashing on one."""
     from gristmill.reports.integrity.verify import check_parts
-    from gristmill.store.parts import Part, sha256_of
+    from gristmill.store.parts import Part, hash_file
 
     parts = []
     for number in range(50):
         make(served / f"part{number}", 100 * MB)
-        size, sha256 = sha256_of(served / f"part{number}")
+        size, sha256 = hash_file(served / f"part{number}")
         parts.append(Part(f"part{number}", size, sha256))
     begin = time.perf_counter()
     for part in parts[:10]:
-        sha256_of(served / part.path)
+        hash_file(served / part.path)
     one = 1000 * MB / (time.perf_counter() - begin)
     begin = time.perf_counter()
     wrong: list[str] = []

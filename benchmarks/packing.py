@@ -62,12 +62,12 @@ def _cut(lengths: np.ndarray, limit: int) -> np.ndarray:
 
 
 def _ours(lengths: np.ndarray, length: int) -> dict[str, Any]:
-    from gristmill.kernels.packing.choose import plan_of
+    from gristmill.kernels.packing.choose import plan_pieces
 
     took = []
     for _ in range(ROUNDS):
         start = time.process_time()
-        plan = plan_of(np.bincount(lengths, minlength=length + 1))
+        plan = plan_pieces(np.bincount(lengths, minlength=length + 1))
         took.append(time.process_time() - start)
     return {
         "kind": "pack",
@@ -117,7 +117,7 @@ def index(length: int, count: int, cache: Path) -> dict[str, Any]:
     """Lengths of `count` documents to an index that is whole, and a plan; memory of this process
     before and at its peak.
     """
-    from gristmill.kernels.packing.choose import plan_of
+    from gristmill.kernels.packing.choose import plan_pieces
     from gristmill.kernels.packing.lengths import cut
     from gristmill.loader.packing_index import opened
 
@@ -134,7 +134,7 @@ def index(length: int, count: int, cache: Path) -> dict[str, Any]:
 
     before, wall, start = peak(), time.time(), time.process_time()
     found = opened(cache, {"length": length}, lambda writer: writer.sort(blocks(), length))
-    plan = plan_of(found.counts)
+    plan = plan_pieces(found.counts)
     took, waited, after = time.process_time() - start, time.time() - wall, peak()
     tokens = int((found.counts * np.arange(length + 1)).sum())
     windows = int(plan.first[-1])

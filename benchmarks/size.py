@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gristmill.cli.arguments import settings_of
+from gristmill.cli.arguments import read_settings
 from gristmill.pipeline import run
 from gristmill.reports.planning.meter import Meter
 from gristmill.reports.planning.size import SAMPLE, SCOPES, lines, size
@@ -28,7 +28,7 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.out.exists():
         raise SystemExit(f"{asked.out} is there: what is measured is a fresh run")
-    settings = settings_of(asked.set)
+    settings = read_settings(asked.set)
     cost = size(asked.recipe, out=asked.out, settings=settings, sample=asked.sample)
     print("\n".join(lines(cost)) + "\n")
     workers, peak = os.cpu_count() or 1, 0

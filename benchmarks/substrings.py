@@ -98,7 +98,7 @@ def _anchors(shard: Shard) -> Path:
 
     target = shard.work / f"anchors-{shard.number}"
     with pq.ParquetWriter(target, windows.ANCHORS, compression="none") as writer:
-        for batch in windows.anchors_of(shard.batches(), shard.window):
+        for batch in windows.make_anchors(shard.batches(), shard.window):
             writer.write_batch(batch)
     return target
 
@@ -144,7 +144,7 @@ def find_spans(shards: Sequence[Shard], work: Path, *, keep_first: bool) -> Foun
     settings = repeated_spans.WindowSettings(window, 1, keep_first)
     spans = [
         np.stack([batch[name].to_numpy() for name in ("document", "first_byte", "end_byte")])
-        for batch in repeated_spans.spans_of(
+        for batch in repeated_spans.find_repeated_spans(
             files, bits, settings, work, relations=relations, executor=executor
         )
     ]

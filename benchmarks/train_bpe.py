@@ -157,7 +157,7 @@ def _ours(texts: list[str], vocabulary: int) -> Any:
     from gristmill.kernels.bpe_training.pairs import choose_merges
     from gristmill.training.count_pieces import count_pieces
     from gristmill.training.tokenizer_json import BYTES_BY_CHARACTER, PATTERNS
-    from gristmill.training.train_tokenizer import bytes_in_order, pairs_of
+    from gristmill.training.train_tokenizer import bytes_in_order, merge_pairs
 
     table = pa.table({"text": pa.array(texts, pa.large_string())})
     batches = [
@@ -167,7 +167,7 @@ def _ours(texts: list[str], vocabulary: int) -> Any:
 
     def train() -> Any:
         pieces, _ = count_pieces(batches, PATTERNS["gpt2"].kernel)
-        return pairs_of(choose_merges(*pieces, bytes_in_order(), vocabulary - 257))
+        return merge_pairs(choose_merges(*pieces, bytes_in_order(), vocabulary - 257))
 
     def merges(result: Any) -> list[tuple[bytes, bytes]]:
         tokens = [bytes([byte]) for byte in BYTES_BY_CHARACTER]

@@ -105,7 +105,7 @@ def recipe_page() -> str:
     for place, kind in keys.TABLES.items():
         lines += [f"## {anchor(place or 'top')}{heading(place)}", "", *paragraphs(kind.__doc__)]
         lines += code("toml", TABLES[place])
-        found = keys.keys_of(kind)
+        found = keys.table_keys(kind)
         own = [key for key in found if place != "mix.stage" or key.name in keys.OWN_OF_A_STAGE]
         lines += table(KEYS, key_rows(place, own))
         if len(own) < len(found):
@@ -161,7 +161,7 @@ def filters_page() -> str:
 def variant_name(kind: type[Step]) -> str:
     """The value of `rules` that means a variant: the default's says so."""
     found = (
-        next(key for key in keys.keys_of(kind) if key.name == "rules")
+        next(key for key in keys.table_keys(kind) if key.name == "rules")
         if ("rules" in kind.__struct_fields__)
         else None
     )
@@ -172,7 +172,7 @@ def variant_name(kind: type[Step]) -> str:
 
 
 def step_tables(kind: type[Step], place: int) -> list[str]:
-    own = [key for key in keys.keys_of(kind) if key.name != "sources"]
+    own = [key for key in keys.table_keys(kind) if key.name != "sources"]
     name = f"{kind.name}" if place == 0 else kind.__name__
     rows = [
         (key + " **r**" if name_of(key) in kind.thresholds else key, *rest)
@@ -181,7 +181,7 @@ def step_tables(kind: type[Step], place: int) -> list[str]:
     lines = table(("Parameter", "Type", "Default", "Meaning"), rows) if rows else []
     for hint in keys.tables_inside(kind):
         lines += [f"Keys of `{hint[0]}`:", ""]
-        lines += table(KEYS, key_rows(f"{name}.{hint[0]}", keys.keys_of(hint[1])))
+        lines += table(KEYS, key_rows(f"{name}.{hint[0]}", keys.table_keys(hint[1])))
     if kind.reasons:
         lines += table(
             ("Reason", "The document"),
@@ -266,7 +266,7 @@ def room_rows(name: str, reasons: "dict[str, Reason]") -> list[str]:
 
 def remedy(kind: type[Step], said: str, first: bool) -> str:
     """What to do about a filter's reason: which parameter decides, and how to try another value."""
-    fields = [key.name for key in keys.keys_of(kind)]
+    fields = [key.name for key in keys.table_keys(kind)]
     named = [word for word in re.findall(r"`(\w+)`", said) if word in fields]
     tried = [word for word in named if word in kind.thresholds]
     if tried:

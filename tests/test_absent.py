@@ -12,7 +12,7 @@ import pytest
 
 import gristmill.pipeline
 from gristmill.engine.engine import WorkerDied
-from gristmill.errors import REASONS, SourceError, reason_of, reason_of_file
+from gristmill.errors import REASONS, SourceError, error_reason, reason_of_file
 from gristmill.pipeline import ShardsFailed, run
 from gristmill.store.http.settings import Settings
 from tests.support import ROOT, faults
@@ -86,11 +86,11 @@ def test_the_list_is_closed_and_documented() -> None:
 
 
 def test_errors_carry_their_reason_through_a_pipe() -> None:
-    assert reason_of(SourceError("words")) == "unreadable"
-    assert reason_of(ShardsFailed("words")) == "unreadable"
-    assert reason_of(pickle.loads(pickle.dumps(SourceError("words", "not-text")))) == "not-text"
-    assert reason_of(WorkerDied("words")) == "worker"
-    assert reason_of(SourceError("words", "the network's own")) == "unreadable"
+    assert error_reason(SourceError("words")) == "unreadable"
+    assert error_reason(ShardsFailed("words")) == "unreadable"
+    assert error_reason(pickle.loads(pickle.dumps(SourceError("words", "not-text")))) == "not-text"
+    assert error_reason(WorkerDied("words")) == "worker"
+    assert error_reason(SourceError("words", "the network's own")) == "unreadable"
     assert str(SourceError("words", "digest")) == "words"
     told = [
         reason_of_file(error)

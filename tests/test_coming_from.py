@@ -42,7 +42,7 @@ def test_our_names_exist(path: Path) -> None:
     kinds = [*keys.TABLES.values()]
     for step in registry.all_built_in():
         kinds += registry.variants(step)
-    known |= {key.name for kind in kinds for key in keys.keys_of(kind)}
+    known |= {key.name for kind in kinds for key in keys.table_keys(kind)}
     assert len(rows(path)) > 20
     for cells in rows(path):
         for word in re.findall(r"`([a-z_]+)(?: = [^`]*)?`", cells[1]):

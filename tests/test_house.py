@@ -335,7 +335,7 @@ def test_the_format_page_shows_a_real_checkpoint_and_a_real_manifest() -> None:
     assert set(json.loads(checkpoint)) == set(Checkpoint.__struct_fields__)
     assert msgspec.json.decode(checkpoint, type=Checkpoint).validator
     manifest = manifests.decode(json.dumps(json.loads(table)).encode())
-    assert manifests.content_of(manifest.parts) == manifest.content
+    assert manifests.content_digest(manifest.parts) == manifest.content
 
 
 def test_product_code_reaches_all_of_itself() -> None:

@@ -77,7 +77,7 @@ def test_everything_has_a_sentence() -> None:
             for said in (*kind.reasons.values(), *kind.measures.values()):
                 assert re.match(r"[A-Z0-9`#].*\.$", said), (kind, said)
     for table in classes:
-        for key in keys.keys_of(table):
+        for key in keys.table_keys(table):
             assert re.match(r"[A-Z0-9`#].*\.$", key.meaning), (table, key)
 
 

@@ -117,7 +117,7 @@ class MachineError(GristmillError):
     exit_code = 5
 
 
-def reason_of(error: BaseException) -> str:
+def error_reason(error: BaseException) -> str:
     """Return the word of REASONS for an error of a raw shard; `unreadable` if it has none."""
     reason = getattr(error, "reason", None)
     return reason if reason in REASONS else "unreadable"

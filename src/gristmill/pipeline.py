@@ -54,7 +54,7 @@ from gristmill.phases import gone_shards, part_of_shards
 from gristmill.phases.all_phases import STOPS
 from gristmill.phases.inputs import fetch, inputs, local_inputs, plan
 from gristmill.phases.inputs.changed_inputs import Changes
-from gristmill.phases.inputs.fetch_on_nodes import FetchOnNodes, nodes_of
+from gristmill.phases.inputs.fetch_on_nodes import FetchOnNodes, make_node_fetcher
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import tokenize, write_manifest
 from gristmill.phases.output.append import only_grows
@@ -67,7 +67,7 @@ from gristmill.phases.relations import deduplicate
 from gristmill.phases.rounds import PhaseRounds, ShardsFailed
 from gristmill.phases.running import repair
 from gristmill.phases.running.progress import Progress
-from gristmill.phases.tasks_on_nodes import storage_of
+from gristmill.phases.tasks_on_nodes import make_storage
 from gristmill.progress.notebook_bars import notebook_display
 from gristmill.recipe import (
     Loaded,
@@ -83,7 +83,7 @@ from gristmill.recipe import (
 )
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.http.secrets import refuse_bucket
-from gristmill.store.http.settings import Settings, asked_of
+from gristmill.store.http.settings import Settings, merge_settings
 from gristmill.store.http.transfer import Transfer
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import machine_errors
@@ -133,7 +133,7 @@ def run(
     """
     if until is not None and until not in STOPS:
         raise RecipeError(f"--until {until}: no such phase; there are {', '.join(STOPS)}")
-    fetching = asked_of(connections, checkpoint_bytes, retry, allow_env, allow_hosts)
+    fetching = merge_settings(connections, checkpoint_bytes, retry, allow_env, allow_hosts)
     loaded = read_recipe(recipe, tokenizer, settings, preset)
     if not allow_code:
         refuse_code(loaded.recipe)
@@ -186,7 +186,7 @@ def dry_run(
     """Return what `run` would fetch, and how much; of a corpus and a recipe nothing is changed.
     Lists are fetched into the cache.
     """
-    fetching = asked_of(connections, None, retry, allow_env, allow_hosts)
+    fetching = merge_settings(connections, None, retry, allow_env, allow_hosts)
     loaded = read_recipe(recipe, tokenizer, settings, preset)
     asked = fetch.Asked(replace=replace, remove=remove)
     made = prepare(loaded, out, limit, cache_dir, fetching, None, asked=asked)
@@ -265,7 +265,9 @@ class Run(NamedTuple):
         write_manifest.write_plan(corpus, planned.plan)
         gone_shards.forget_gone(corpus, planned.plan)
         table = stored(self.recipe)
-        named = write_manifest.inputs_of(self.recipe, state.inputs, state.tokenizer, state.older)
+        named = write_manifest.manifest_inputs(
+            self.recipe, state.inputs, state.tokenizer, state.older
+        )
         self._tell_inputs(finished[0].inputs if finished else {}, named)
         if finished is not None and write_manifest.is_current(
             corpus, finished, state.plan, table, named, state.tokenizer
@@ -276,13 +278,16 @@ class Run(NamedTuple):
         own_code = any(map(is_custom, self.recipe.step))
         with (
             engines.start(self.engine, self.workers, lock, own_code=own_code) as engine,
-            closing(storage_of(corpus, engine, self.workers)) as storage,
+            closing(make_storage(corpus, engine, self.workers)) as storage,
         ):
             first = set(next_wave(planned.plan, self.recipe, {}, self.workers))
             first |= {one.number for one in planned.plan.shards if one.sha256 is not None}
             runner = PhaseRunner(corpus, engine, self.progress, storage)
             early = None if until == "fetch" else runner
-            nodes, begun = nodes_of(engine, self.transfer, corpus), process.is_begun(corpus)
+            nodes, begun = (
+                make_node_fetcher(engine, self.transfer, corpus),
+                process.is_begun(corpus),
+            )
             state = self._fetched(planned, nodes, early, state, first)
             if until == "fetch":
                 return Funnel.empty()
@@ -293,7 +298,7 @@ class Run(NamedTuple):
                 self.asked.allow_missing,
                 partial(self._fetched, planned, nodes, early),
                 self.transfer.cache.drop_damaged,
-                write_manifest.plan_of(finished[0]) if finished else Plan(),
+                write_manifest.manifest_plan(finished[0]) if finished else Plan(),
                 only_grows(finished[0] if finished else None, self.recipe),
                 self.workers,
             )
@@ -389,7 +394,7 @@ class Run(NamedTuple):
             folder=self.folder,
             plan=planned,
             paths={},
-            tokenizer=tokenize.tokenizer_of(self.recipe, self.folder, self.transfer),
+            tokenizer=tokenize.load_tokenizer(self.recipe, self.folder, self.transfer),
             inputs=inputs.gather(
                 self.recipe, self.folder, self.transfer, self.corpus.root, planned
             ),

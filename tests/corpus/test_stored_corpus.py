@@ -21,7 +21,7 @@ from gristmill.engine import engine as engines
 from gristmill.engine.engine import Event, Job
 from gristmill.errors import GristmillError, MachineError, RecipeError, VerificationError
 from gristmill.phases import tasks_on_nodes
-from gristmill.reports.status import ask_of
+from gristmill.reports.status import status_question
 from gristmill.store.bucket.bucket import Bucket
 from gristmill.store.http import remotes
 from gristmill.store.parts import Part
@@ -103,7 +103,7 @@ def test_the_bytes_of_a_local_run(
     assert digests(tmp_path / "pulled") == whole
     verify(tmp_path / "pulled")
     pull(out, tmp_path / "tokens", only=["tokens"])
-    ask, lines = ask_of([out])
+    ask, lines = status_question([out])
     assert lines(ask())[0].startswith(f"{out}: written by a run, manifest {pulled['manifest']}")
     assert pull(out, tmp_path / "pulled")["manifest"] == pulled["manifest"]
     said = go(recipe, prefix, tmp_path / "b")
@@ -115,7 +115,7 @@ def test_another_machine_goes_on_and_makes_anew_what_is_damaged(
 ) -> None:
     recipe, whole = made
     go(recipe, "damaged", tmp_path / "a", until="deduplicate")
-    for verb in (partial(pull, folder=tmp_path / "pulled"), ask_of):
+    for verb in (partial(pull, folder=tmp_path / "pulled"), status_question):
         with pytest.raises(RecipeError, match="none has finished it"):
             verb(["s3://corpora/damaged"])
     records = [name for name in names(store, "damaged") if name.startswith("work/state/")]

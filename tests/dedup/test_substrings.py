@@ -243,7 +243,7 @@ def test_fuzz_partitions(
             batches.append(pa.RecordBatch.from_arrays(columns, ["document", "text"]))
             anchors.append(work / f"anchors-{number}")
             with pq.ParquetWriter(anchors[-1], windows.ANCHORS) as writer:
-                for found in windows.anchors_of([batches[-1]], 16):
+                for found in windows.make_anchors([batches[-1]], 16):
                     writer.write_batch(windows.scoped(found, scope))
         if not anchors:
             return
@@ -260,7 +260,9 @@ def test_fuzz_partitions(
             windows.write_members([batches[number]], 16, known, bits, made)
             files.append(made)
         asked = repeated_spans.WindowSettings(16, most, keeps_first)
-        out = repeated_spans.spans_of(files, bits, asked, work, relations=opened, executor=map)
+        out = repeated_spans.find_repeated_spans(
+            files, bits, asked, work, relations=opened, executor=map
+        )
         got = [tuple(row.values()) for batch in out for row in batch.to_pylist()]
     wanted = [
         row

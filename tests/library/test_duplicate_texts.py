@@ -14,7 +14,7 @@ import pytest
 import gristmill
 from gristmill.errors import ArgumentError
 from gristmill.library import duplicate_texts
-from gristmill.tables.columns import rows_of
+from gristmill.tables.columns import view_rows
 from tests.support.corpora import article, jsonl
 
 
@@ -54,7 +54,7 @@ def test_it_is_what_a_run_finds(given: list[str | None], tmp_path: Path) -> None
     rows = gristmill.MinHash()(given)[signed["document"].to_numpy()]
     whole = signed["signature"].combine_chunks()
     known = whole.is_valid().to_numpy(zero_copy_only=False)
-    assert np.array_equal(rows[known], rows_of(whole.drop_null(), np.uint32))
+    assert np.array_equal(rows[known], view_rows(whole.drop_null(), np.uint32))
     assert (rows[~known] == 0xFFFFFFFF).all()
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import gristmill
-from gristmill.corpus.parents import parent_of
+from gristmill.corpus.parents import parent_id
 from gristmill.errors import ArgumentError, MachineError, VerificationError
 from gristmill.reports.documents.why import lines
 from tests.support.corpora import jsonl, pages
@@ -88,7 +88,7 @@ def test_parents(corpus: Path, tmp_path: Path) -> None:
     ],
 )
 def test_the_field_with_the_parent(extra: str | None, field: str, found: str | None) -> None:
-    assert parent_of(extra, field) == found
+    assert parent_id(extra, field) == found
 
 
 def test_documents(corpus: Path) -> None:

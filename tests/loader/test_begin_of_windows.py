@@ -135,7 +135,7 @@ def test_a_window_gets_no_second_begin_of_text(tmp_path: Path) -> None:
     assert manifest.tokens is not None
     data = manifests.encode(replace(manifest, tokens=replace(manifest.tokens, begin_of_text=5)))
     (root / manifests.MANIFEST).write_bytes(data)
-    (root / manifests.LOCK).write_bytes(manifests.lock_of(data))
+    (root / manifests.LOCK).write_bytes(manifests.make_lock(data))
     with pytest.raises(RecipeError, match="begin with token 5 themselves"):
         loader(TokenCorpus.open(root), packing=PACKING)
 

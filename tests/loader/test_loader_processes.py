@@ -188,10 +188,10 @@ def test_ten_thousand_million_tokens_open_as_fast_as_a_thousand(root: Path, tmp_
         parts.append(Part(path, 2 * tokens, "0" * 64, counts))
     parts.sort(key=lambda part: part.path)
     data = manifests.encode(
-        msgspec.structs.replace(manifest, parts=parts, content=manifests.content_of(parts))
+        msgspec.structs.replace(manifest, parts=parts, content=manifests.content_digest(parts))
     )
     (base / "manifest.json").write_bytes(data)
-    (base / "manifest.lock").write_bytes(manifests.lock_of(data))
+    (base / "manifest.lock").write_bytes(manifests.make_lock(data))
     times = []
     for corpus in (root, base) * 2:
         begin = time.process_time()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.errors import RecipeError
-from gristmill.loader.mixture import MOST_SLOTS, Mixture, slots_of, weights_of
+from gristmill.loader.mixture import MOST_SLOTS, Mixture, assign_slots, fill_weights
 from tests.support import strategies
 
 weights = st.lists(st.integers(0, 1000), min_size=1, max_size=40).filter(any)
@@ -28,7 +28,7 @@ def check_prefixes(mixture: Mixture, shares: list[Fraction], most: float) -> Non
 @strategies.fuzz(200)
 @given(weights)
 def test_fuzz_shares_at_every_prefix(drawn: list[int]) -> None:
-    slots = slots_of([Fraction(weight) for weight in drawn])
+    slots = assign_slots([Fraction(weight) for weight in drawn])
     assert sum(slots) <= MOST_SLOTS
     mixture = Mixture(slots)
     check_prefixes(mixture, [Fraction(count, sum(slots)) for count in slots], 1 + 1e-6)
@@ -39,7 +39,7 @@ def test_fuzz_shares_at_every_prefix(drawn: list[int]) -> None:
 def test_fuzz_rounded_shares(drawn: list[float]) -> None:
     """Shares with no small denominator: each is right to a slot, and so is every prefix to two."""
     given_weights = [Fraction(weight) for weight in drawn]
-    slots = slots_of(given_weights)
+    slots = assign_slots(given_weights)
     shares = [weight / sum(given_weights) for weight in given_weights]
     assert sum(slots) <= MOST_SLOTS
     for count, share in zip(slots, shares, strict=True):
@@ -50,7 +50,7 @@ def test_fuzz_rounded_shares(drawn: list[float]) -> None:
 @strategies.fuzz(100)
 @given(weights, st.data())
 def test_fuzz_places_and_back(drawn: list[int], data: st.DataObject) -> None:
-    mixture = Mixture(slots_of([Fraction(weight) for weight in drawn]))
+    mixture = Mixture(assign_slots([Fraction(weight) for weight in drawn]))
     start = data.draw(st.integers(0, 10**12))
     windows = np.arange(start, start + 300)
     sources, ranks = mixture.place(windows)
@@ -65,17 +65,17 @@ def test_fuzz_places_and_back(drawn: list[int], data: st.DataObject) -> None:
 
 
 def test_exact_shares_make_a_short_period() -> None:
-    weights = weights_of({"web": 5, "books": 5}, {"web": 0.7, "books": 0.3})
-    assert slots_of(list(weights.values())) == [7, 3]
-    assert slots_of([Fraction(str(1 / 3))] * 3) == [1, 1, 1]
-    assert slots_of([Fraction(5)]) == [1]
+    weights = fill_weights({"web": 5, "books": 5}, {"web": 0.7, "books": 0.3})
+    assert assign_slots(list(weights.values())) == [7, 3]
+    assert assign_slots([Fraction(str(1 / 3))] * 3) == [1, 1, 1]
+    assert assign_slots([Fraction(5)]) == [1]
 
 
 def test_by_tokens_and_without_some() -> None:
     sources = {"web": 6, "books": 3, "code": 1}
-    assert weights_of(sources, None) == {"web": 6, "books": 3, "code": 1}
-    assert weights_of(sources, {"code": 0}) == {"web": 6, "books": 3, "code": 0}
-    assert weights_of(sources, {"code": 2}) == {"web": 0, "books": 0, "code": 2}
+    assert fill_weights(sources, None) == {"web": 6, "books": 3, "code": 1}
+    assert fill_weights(sources, {"code": 0}) == {"web": 6, "books": 3, "code": 0}
+    assert fill_weights(sources, {"code": 2}) == {"web": 0, "books": 0, "code": 2}
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_by_tokens_and_without_some() -> None:
 )
 def test_weights_that_are_refused(asked: dict[str, float], said: str) -> None:
     with pytest.raises(RecipeError, match=re.escape(said)):
-        weights_of({"web": 10, "books": 10}, asked)
+        fill_weights({"web": 10, "books": 10}, asked)

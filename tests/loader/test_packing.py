@@ -13,7 +13,7 @@ from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.kernels.loading.runs import Runs
 from gristmill.loader.packing import AlignedWindows, BestFitWindows, PackedSource
-from gristmill.loader.window_kinds import packing_of
+from gristmill.loader.window_kinds import parse_packing
 from tests.support import naive_packing, strategies
 from tests.support.token_corpora import token_corpus
 
@@ -147,9 +147,9 @@ def test_what_cannot_be_packed(tmp_path: Path) -> None:
         with pytest.raises(RecipeError, match="a packed window has 1 to 1,048,576 positions"):
             BestFitWindows(source_of(corpus, length), 0)
     with pytest.raises(RecipeError, match="split_at = 'word': it is one of none, paragraph, sent"):
-        packing_of({"kind": "best_fit", "split_at": "word"})
+        parse_packing({"kind": "best_fit", "split_at": "word"})
     with pytest.raises(RecipeError, match="keep_rest = 1: it is one of false, true"):
-        packing_of({"kind": "aligned", "keep_rest": 1})
+        parse_packing({"kind": "aligned", "keep_rest": 1})
     with pytest.raises(RecipeError, match="fewer than a window of 15"):
         AlignedWindows(source_of(corpus, 15))
     with pytest.raises(RecipeError, match="not a tokenizer|neither a tokenizer"):

@@ -16,7 +16,7 @@ from gristmill.errors import RecipeError
 from gristmill.kernels.packing import lengths as kernels
 from gristmill.loader import masks
 from gristmill.loader.packing import BestFitWindows, PackedSource
-from gristmill.loader.packing_pieces import document_lengths, marks_of, pieces_of
+from gristmill.loader.packing_pieces import document_lengths, mark_tokens, piece_lengths
 from tests.support import strategies
 from tests.support.token_corpora import token_corpus
 
@@ -133,7 +133,7 @@ def test_documents_over_shards_are_one(
     assert np.concatenate(list(document_lengths(stream))).tolist() == sizes
     marks = np.zeros(1000, np.uint8)
     marks[7] = kernels.WIDE
-    found = np.concatenate(list(pieces_of(stream, 6, marks, sentences=True))).tolist()
+    found = np.concatenate(list(piece_lengths(stream, 6, marks, sentences=True))).tolist()
     expected = []
     for document in documents:
         start = 0
@@ -167,7 +167,7 @@ def test_marks() -> None:
         ("", ""),
         ("e.g", ""),
     ):
-        mark = int(marks_of([spelling.encode()])[0])
+        mark = int(mark_tokens([spelling.encode()])[0])
         assert {name for name, bit in named.items() if mark & bit} == set(expected.split())
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gristmill import Loader
 from gristmill.errors import RecipeError
 from gristmill.loader.plan import LoaderPlan
-from gristmill.mixing.mix import mix, plan_of, stages_of
+from gristmill.mixing.mix import make_stages, mix, plan_stages
 from gristmill.recipe.mix_settings import Mix, MixStage
 from tests.support import strategies
 from tests.support.command import command_line
@@ -104,8 +104,8 @@ def test_fuzz_shares_at_every_prefix_of_every_stage(corpus: Path, drawn: list[li
         MixStage(name=str(number), weights=rule, tokens=1000 + 200 * number, sequence_length=20)
         for number, rule in enumerate(rules[1:])
     ]
-    stages = stages_of(msgspec.structs.replace(first, stage=later), SIZES)
-    plan = plan_of(stages, corpus, seed=1)
+    stages = make_stages(msgspec.structs.replace(first, stage=later), SIZES)
+    plan = plan_stages(stages, corpus, seed=1)
     for stage, segment in zip(stages, plan.segments, strict=True):
         windows = stage.steps * stage.batch_size
         places, _ = segment.mixture.place(np.arange(windows))

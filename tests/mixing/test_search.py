@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gristmill.mixing.search import SAMPLES, Objective, best_mix, best_of, points_under
+from gristmill.mixing.search import SAMPLES, Objective, best_mix, points_under, search_best
 
 
 class _Counted:
@@ -26,4 +26,4 @@ def test_a_search_over_given_mixes_is_the_search_itself() -> None:
     assert (mix <= caps + 1e-12).all()
     assert mix[0] < 0.3 < natural[0]
     points = points_under(caps, natural, 1)
-    assert np.array_equal(best_of(objective, caps, points, smooth=False), mix)
+    assert np.array_equal(search_best(objective, caps, points, smooth=False), mix)

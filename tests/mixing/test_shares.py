@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.errors import RecipeError
-from gristmill.mixing.shares import shares_of
+from gristmill.mixing.shares import compute_shares
 from gristmill.recipe.mix_settings import Shares
 from gristmill.recipe.recipe import parse
 from tests.support import strategies
@@ -33,7 +33,7 @@ def naive_unimax(tokens: dict[str, int], budget: int, most: Fraction) -> dict[st
 @given(supplies, st.integers(1, 16), st.data())
 def test_fuzz_unimax(tokens: dict[str, int], most: int, data: st.DataObject) -> None:
     budget = data.draw(st.integers(1, most * sum(tokens.values())))
-    found = shares_of(Shares(rule="unimax", max_epochs=most), tokens, budget)
+    found = compute_shares(Shares(rule="unimax", max_epochs=most), tokens, budget)
     wanted = naive_unimax(tokens, budget, Fraction(most))
     assert found == pytest.approx({name: float(share) for name, share in wanted.items()})
     for name, share in found.items():
@@ -44,34 +44,40 @@ def test_fuzz_unimax(tokens: dict[str, int], most: int, data: st.DataObject) -> 
 @given(supplies, st.floats(0.3, 100.0))
 def test_fuzz_temperature(tokens: dict[str, int], temperature: float) -> None:
     rule = Shares(temperature=temperature)
-    found = shares_of(rule, tokens)
+    found = compute_shares(rule, tokens)
     assert math.fsum(found.values()) == pytest.approx(1)
     total = sum(count ** (1 / temperature) for count in tokens.values())
     wanted = {name: count ** (1 / temperature) / total for name, count in tokens.items()}
     assert found == pytest.approx(wanted)
     backwards = dict(reversed(tokens.items()))
-    assert shares_of(rule, backwards) == pytest.approx(found)
+    assert compute_shares(rule, backwards) == pytest.approx(found)
 
 
 def test_rules_by_hand() -> None:
-    assert shares_of(Shares(), TOKENS) == {"web": 0.9, "code": 0.09, "books": 0.01}
-    assert shares_of(Shares(temperature=1.0), TOKENS) == pytest.approx(shares_of(Shares(), TOKENS))
-    hot = shares_of(Shares(temperature=1e6), TOKENS)
+    assert compute_shares(Shares(), TOKENS) == {"web": 0.9, "code": 0.09, "books": 0.01}
+    assert compute_shares(Shares(temperature=1.0), TOKENS) == pytest.approx(
+        compute_shares(Shares(), TOKENS)
+    )
+    hot = compute_shares(Shares(temperature=1e6), TOKENS)
     assert hot == pytest.approx(dict.fromkeys(TOKENS, 1 / 3), rel=1e-4)
     # The lesson's mix, and the same in percent.
     lesson = {"web": 50.0, "code": 37.0, "books": 13.0}
-    assert shares_of(Shares(weights=lesson), TOKENS) == {"web": 0.5, "code": 0.37, "books": 0.13}
+    assert compute_shares(Shares(weights=lesson), TOKENS) == {
+        "web": 0.5,
+        "code": 0.37,
+        "books": 0.13,
+    }
     targets = Shares(targets={"code": 300, "books": 100})
-    assert shares_of(targets, TOKENS) == {"web": 0.0, "code": 0.75, "books": 0.25}
+    assert compute_shares(targets, TOKENS) == {"web": 0.0, "code": 0.75, "books": 0.25}
 
 
 def test_a_name_means_its_parts() -> None:
     tokens = {"web~science": 300, "web~sport": 100, "code": 100, "webs": 50}
-    assert shares_of(Shares(weights={"web": 0.8, "code": 0.2}), tokens) == pytest.approx(
+    assert compute_shares(Shares(weights={"web": 0.8, "code": 0.2}), tokens) == pytest.approx(
         {"web~science": 0.6, "web~sport": 0.2, "code": 0.2, "webs": 0.0}
     )
     with pytest.raises(RecipeError, match=r"web~sport is named twice, as 'web' and as 'web~sport'"):
-        shares_of(Shares(weights={"web": 0.5, "web~sport": 0.5}), tokens)
+        compute_shares(Shares(weights={"web": 0.5, "web~sport": 0.5}), tokens)
 
 
 @pytest.mark.parametrize(
@@ -109,9 +115,9 @@ def test_a_mix_that_cannot_be_is_refused(given_mix: str, said: str) -> None:
 )
 def test_sources_that_cannot_supply(rule: Shares, tokens: dict[str, int], said: str) -> None:
     with pytest.raises(RecipeError, match=re.escape(said)):
-        shares_of(rule, tokens)
+        compute_shares(rule, tokens)
 
 
 def test_unimax_beyond_the_supply() -> None:
     with pytest.raises(RecipeError, match="all sources read 2 times have 20,000"):
-        shares_of(Shares(rule="unimax", max_epochs=2.0), TOKENS, 20_001)
+        compute_shares(Shares(rule="unimax", max_epochs=2.0), TOKENS, 20_001)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gristmill.errors import MachineError, RecipeError
-from gristmill.network.releases.cdn import CloudFront, cloudfront_of
+from gristmill.network.releases.cdn import CloudFront, open_cloudfront
 from gristmill.network.releases.publish import publish
 from gristmill.network.trust.keys import new_key
 from tests.support.releases import (
@@ -60,9 +60,9 @@ def test_a_failed_invalidation_is_an_error_and_the_release_is_out(
 
 
 def test_options() -> None:
-    assert cloudfront_of(None, None) is None
-    assert cloudfront_of("E12", "/x") == CloudFront("E12", "/x")
+    assert open_cloudfront(None, None) is None
+    assert open_cloudfront("E12", "/x") == CloudFront("E12", "/x")
     with pytest.raises(RecipeError, match="name the distribution too"):
-        cloudfront_of(None, "/x")
+        open_cloudfront(None, "/x")
     with pytest.raises(RecipeError, match="name the distribution's id"):
-        cloudfront_of("https://d111.cloudfront.net", None)
+        open_cloudfront("https://d111.cloudfront.net", None)

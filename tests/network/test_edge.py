@@ -299,4 +299,4 @@ def write_another(corpus: Path, to: Path) -> None:
     data["versions"] = {"gristmill": "another"}
     text = manifests.encode(manifests.decode(json.dumps(data).encode()))
     (to / "manifest.json").write_bytes(text)
-    (to / "manifest.lock").write_bytes(manifests.lock_of(text))
+    (to / "manifest.lock").write_bytes(manifests.make_lock(text))

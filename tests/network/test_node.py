@@ -545,7 +545,7 @@ def test_a_view_is_a_corpus_of_its_own(corpus: Path, target: Path, cache: Path) 
         assert {f"tokens/{name}" for name in view.sources()} == {
             path.rpartition("/")[0] for path in node.assigned(0)
         }
-        digest = manifests.lock_of((corpus / "manifest.json").read_bytes()).split()[0].decode()
+        digest = manifests.make_lock((corpus / "manifest.json").read_bytes()).split()[0].decode()
         assert view.manifest.inputs == {"release": {"name": "manifest.json", "sha256": digest}}
         held.view.close()
 

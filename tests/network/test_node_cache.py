@@ -40,7 +40,7 @@ def parts(*numbers: int) -> list[Part]:
 def manifest(*numbers: int) -> manifests.Manifest:
     listed = parts(*numbers)
     return manifests.Manifest(
-        content=manifests.content_of(listed),
+        content=manifests.content_digest(listed),
         versions={},
         recipe_sha256="0" * 64,
         recipe={},

@@ -18,7 +18,7 @@ from gristmill.phases.relations.default_counts import (
     DifferingStep,
     default_counts,
 )
-from gristmill.store.parts import Part, sha256_of
+from gristmill.store.parts import Part, hash_file
 from tests.support import strategies
 
 STEPS = [
@@ -64,7 +64,7 @@ def test_measures_of_other_documents_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / TASK.measures.path
     path.parent.mkdir()
     pq.write_table(measures, path)
-    size, digest = sha256_of(path)
+    size, digest = hash_file(path)
     task = DefaultsTask(measures=Part(TASK.measures.path, size, digest), steps=STEPS)
     assert task.key() == [digest, STEPS]
     counts = default_counts(task, Corpus(tmp_path))

@@ -15,7 +15,7 @@ from gristmill.dedup.settings import Deduplicate, Near
 from gristmill.dedup.shard_tables import ShardTables
 from gristmill.errors import RecipeError
 from gristmill.network.hub.corpus_card import about
-from gristmill.phases.relations.differing_languages import differing_of
+from gristmill.phases.relations.differing_languages import find_differing
 from gristmill.recipe import load, parse
 from gristmill.reports.page.figures import similarities
 from gristmill.reports.page.tables import CorpusTables
@@ -230,10 +230,10 @@ def test_labels_are_read_from_measures(tmp_path: Path) -> None:
         },
         Deduplicate,
     )
-    found = differing_of(settings, [shard])
+    found = find_differing(settings, [shard])
     assert [column.tolist() for column in found] == [[2, 6], [2, 6], [0, 3, 5], [0.9] * 3]
     assert found.thresholds_of(np.array([5, 1, 4]), 0.8).tolist() == [0.9, 0.8, 0.8]  # type: ignore[union-attr]
     none = table.drop_columns("language.label")
     pq.write_table(none, tmp_path / "m.parquet")
     with pytest.raises(RecipeError, match="no step measured 'language.label'"):
-        differing_of(settings, [shard])
+        find_differing(settings, [shard])

@@ -15,7 +15,7 @@ from gristmill.recipe import Source
 from gristmill.reports.planning.size import size
 from gristmill.store.cache import Cache
 from gristmill.store.http.hosts import PUBLIC
-from gristmill.store.http.settings import Settings, asked_of
+from gristmill.store.http.settings import Settings, merge_settings
 from gristmill.store.http.transfer import Transfer
 from tests.support.faults import site
 
@@ -23,7 +23,7 @@ CANARY = "hf_CANARYcanaryCANARY"
 
 
 def listed(folder: Path, *allowed: str, **source: Any) -> list[Listed]:
-    settings = asked_of(None, None, allow_hosts=allowed)._replace(backoff=0.0)
+    settings = merge_settings(None, None, allow_hosts=allowed)._replace(backoff=0.0)
     transfer = Transfer(Cache(folder / "cache"), settings)
     return expand(Source(name="web", **source), folder, transfer, 0)
 
@@ -77,8 +77,8 @@ def test_a_local_list_goes_to_a_host_that_the_command_line_names(tmp_path: Path)
 def test_the_permission_names_hosts() -> None:
     for name in ("https://a.example/", "a.example/x", "", "a b"):
         with pytest.raises(RecipeError, match="name a host"):
-            asked_of(None, None, allow_hosts=[name])
-    assert asked_of(None, None, allow_hosts="A.example:81").allow_hosts == {"a.example:81"}
+            merge_settings(None, None, allow_hosts=[name])
+    assert merge_settings(None, None, allow_hosts="A.example:81").allow_hosts == {"a.example:81"}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from gristmill.reports.planning.chinchilla import (
     LAWS,
     chinchilla,
     lines,
-    number_of,
+    parse_number,
     worth,
 )
 from tests.support.command import command_line
@@ -122,7 +122,7 @@ def test_a_corpus_suffices_for_a_model_or_needs_epochs(tmp_path: Path) -> None:
     ("text", "value"), [("1.3e9", 1.3e9), ("1.3B", 1.3e9), (" 70m ", 7e7), (7e9, 7e9), ("2T", 2e12)]
 )
 def test_numbers(text: Any, value: float) -> None:
-    assert number_of("--params", text, (1e3, 1e16)) == pytest.approx(value)
+    assert parse_number("--params", text, (1e3, 1e16)) == pytest.approx(value)
 
 
 BAD = ["-1", "0", "nan", "inf", "-inf", "1e40", "many", "", "B", "1e9e9", "1,000", "-2B", True]

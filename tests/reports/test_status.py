@@ -13,7 +13,7 @@ from gristmill.network.releases.publish import publish
 from gristmill.network.releases.release import ReleaseReader
 from gristmill.network.releases.status_remote import lines, rate_line, status_of_release, watched
 from gristmill.network.withdrawal.withdraw import withdraw
-from gristmill.reports.status import ask_of, status
+from gristmill.reports.status import status, status_question
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl
 from tests.support.trainer_readers import word_tokenizer
@@ -68,10 +68,10 @@ def test_of_a_release_and_of_one_that_withdraws(folder: Path, tmp_path: Path) ->
     for name in ("tokens", "vocabulary", "kept", "sources"):
         assert found[name] == local[name]
     assert "release 1" in lines(found)[0]
-    ask, shown = ask_of([str(target)])
+    ask, shown = status_question([str(target)])
     assert shown(ask()) == lines(found)
     with pytest.raises(RecipeError, match="one folder"):
-        ask_of([str(folder / "corpus")], tmp_path / "root.json")
+        status_question([str(folder / "corpus")], tmp_path / "root.json")
     import shutil
 
     shutil.copytree(folder / "corpus", tmp_path / "corpus")

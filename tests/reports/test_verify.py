@@ -19,7 +19,7 @@ from gristmill.errors import RecipeError, VerificationError
 from gristmill.pipeline import run
 from gristmill.reports.diff import lines
 from gristmill.store import manifest as manifests
-from gristmill.store.parts import sha256_of
+from gristmill.store.parts import hash_file
 from tests.support.corpora import lay_out
 from tests.support.manifests import forge
 
@@ -111,7 +111,7 @@ def test_a_manifest_and_a_lock_that_disagree_fail_closed(copy: Path, name: str) 
 def test_a_manifest_that_is_none_is_a_failed_verification(copy: Path) -> None:
     for data in (b"{}", b"not json", b"\xff\xfe", b'{"format": 99}'):
         (copy / "manifest.json").write_bytes(data)
-        (copy / "manifest.lock").write_bytes(manifests.lock_of(data))
+        (copy / "manifest.lock").write_bytes(manifests.make_lock(data))
         with pytest.raises(VerificationError):
             gristmill.verify(copy)
 
@@ -204,7 +204,7 @@ def rewrite(corpus: Path, path: str, change) -> None:  # type: ignore[no-untyped
     """Change a table of a corpus, and make every digest agree."""
     table = change(pq.read_table(corpus / path))
     pq.write_table(table, corpus / path)
-    size, sha256 = sha256_of(corpus / path)
+    size, sha256 = hash_file(corpus / path)
 
     def agree(manifest: dict[str, Any]) -> None:
         for part in manifest["parts"]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.source.archives.charset import codec_of, read, to_utf8, utf8_of
+from gristmill.source.archives.charset import decode_page, find_codec, read, to_utf8
 
 RUSSIAN = "Мельница стоит у реки, и вода вертит колесо день и ночь. "
 CHINESE = "磨坊建在河边，水流日夜转动着水轮，面粉越磨越多。"
@@ -150,12 +150,15 @@ def test_signs_and_single_letters_tell_nothing_of_a_charset(words: str) -> None:
 
 
 def test_what_is_decoded_against_its_label_is_said() -> None:
-    assert utf8_of(RUSSIAN.encode(), "windows-1251") == (RUSSIAN.encode(), True)
-    assert utf8_of(RUSSIAN.encode(), "utf-8") == (RUSSIAN.encode(), False)
-    assert utf8_of(RUSSIAN.encode()) == (RUSSIAN.encode(), False)
+    assert decode_page(RUSSIAN.encode(), "windows-1251") == (RUSSIAN.encode(), True)
+    assert decode_page(RUSSIAN.encode(), "utf-8") == (RUSSIAN.encode(), False)
+    assert decode_page(RUSSIAN.encode()) == (RUSSIAN.encode(), False)
     page = f"<meta charset=koi8-r>{RUSSIAN}"
-    assert utf8_of(page.encode()) == (page.encode(), True)
-    assert utf8_of(b"<meta charset=koi8-r>ASCII", "utf-8") == (b"<meta charset=koi8-r>ASCII", False)
+    assert decode_page(page.encode()) == (page.encode(), True)
+    assert decode_page(b"<meta charset=koi8-r>ASCII", "utf-8") == (
+        b"<meta charset=koi8-r>ASCII",
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -292,7 +295,7 @@ def test_labels_lie_in_meta_only() -> None:
     ],
 )
 def test_an_unknown_label_is_none(label: str) -> None:
-    assert codec_of(label) is None
+    assert find_codec(label) is None
     assert decode(b"caf\xe9 \\u0041", label) == "café \\u0041"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.store.cache import Cache, KnownUrl, key_of
+from gristmill.store.cache import Cache, KnownUrl, cache_key
 from gristmill.store.http.remotes import Remote
 from gristmill.store.http.settings import Settings
 from gristmill.store.http.transfer import Transfer
@@ -78,8 +78,8 @@ def test_a_run_whose_corpus_is_gone_holds_nothing(tmp_path: Path) -> None:
 def test_abandoned_beginnings_go_but_not_those_under_way(tmp_path: Path) -> None:
     cache = filled(tmp_path / "cache")
     cache.partials.mkdir()
-    old = key_of("https://host.example/old")
-    for name in (old, key_of(URLS[1]), key_of(URLS[0])):
+    old = cache_key("https://host.example/old")
+    for name in (old, cache_key(URLS[1]), cache_key(URLS[0])):
         (cache.partials / f"{name}.partial").write_bytes(b"y" * 50)
         (cache.partials / f"{name}.partial.json").write_text("{}")
         os.utime(cache.partials / f"{name}.partial", (1, 1))
@@ -89,7 +89,7 @@ def test_abandoned_beginnings_go_but_not_those_under_way(tmp_path: Path) -> None
         cache.evict(250)
     assert sorted(path.name for path in cache.partials.glob("*.partial*")) == sorted(
         f"{name}.partial{end}"
-        for name in (key_of(URLS[1]), key_of(URLS[0]))
+        for name in (cache_key(URLS[1]), cache_key(URLS[0]))
         for end in ("", ".json")
     )
     assert 0 in names(cache)
@@ -150,7 +150,7 @@ def test_a_claim_is_one_at_a_time(tmp_path: Path) -> None:
 
 def test_notes_that_are_none_are_not_believed(tmp_path: Path) -> None:
     cache = filled(tmp_path / "cache")
-    note = cache.root / "urls" / f"{key_of(URLS[0])}.json"
+    note = cache.root / "urls" / f"{cache_key(URLS[0])}.json"
     for data in (b"", b"{", b"[]", b'{"url": 1}', b"\xff"):
         note.write_bytes(data)
         assert cache.known(URLS[0]) is None
@@ -208,7 +208,7 @@ def test_the_lock_is_the_systems(tmp_path: Path) -> None:
     """flock: freed by the kernel when its process dies, however it dies."""
     cache = Cache(tmp_path / "cache")
     with cache.claim(URLS[0]):
-        handle = os.open(cache.partials / f"{key_of(URLS[0])}.lock", os.O_RDWR)
+        handle = os.open(cache.partials / f"{cache_key(URLS[0])}.lock", os.O_RDWR)
         with pytest.raises(BlockingIOError):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(handle)

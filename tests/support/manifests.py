@@ -16,10 +16,10 @@ def forge(corpus: Path, change: Callable[[dict[str, Any]], object]) -> None:
     manifest = manifests.Manifest(
         **{
             **{f: getattr(manifest, f) for f in manifest.__struct_fields__},
-            "content": manifests.content_of(manifest.parts),
+            "content": manifests.content_digest(manifest.parts),
         }
     )
     data = manifests.encode(manifest)
     (corpus / "manifest.json").write_bytes(data)
-    (corpus / "manifest.lock").write_bytes(manifests.lock_of(data))
+    (corpus / "manifest.lock").write_bytes(manifests.make_lock(data))
     (corpus / "SHA256SUMS").write_bytes(manifests.sums(manifest.parts))

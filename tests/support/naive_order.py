@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
-from gristmill.loader.permutation import keys_of
+from gristmill.loader.permutation import derive_keys
 from gristmill.loader.plan import LoaderPlan
 from tests.support import naive_loading
 
@@ -38,9 +38,9 @@ def stream(corpus: TokenCorpus, plan: LoaderPlan, windows: int) -> Iterator[Wind
             key = corpus.digest, segment.seed, name, place[0]
             count = len(ring) // length
             if (name, place[0]) not in orders:
-                orders[name, place[0]] = naive_loading.permute(count, keys_of(*key).tolist())
+                orders[name, place[0]] = naive_loading.permute(count, derive_keys(*key).tolist())
             window = orders[name, place[0]][place[1]]
-            first = int(keys_of(*key, "offset")[0]) % length + window * length
+            first = int(derive_keys(*key, "offset")[0]) % length + window * length
             row = [ring[(first + column) % len(ring)] for column in range(length + 1)]
             yield Window(name, place[0], window, row)
             place[1] += 1

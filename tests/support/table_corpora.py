@@ -8,7 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from gristmill.store.manifest import LOCK, MANIFEST, Manifest, RawShard, content_of, encode, lock_of
+from gristmill.store.manifest import (
+    LOCK,
+    MANIFEST,
+    Manifest,
+    RawShard,
+    content_digest,
+    encode,
+    make_lock,
+)
 from gristmill.store.parts import Part
 from gristmill.tables import schema
 
@@ -104,12 +112,13 @@ def table_corpus(
     }
     funnel = {"documents": total, "kept": left, "steps": _steps(total, dropped), **funnel_more}
     manifest = Manifest(
-        content=content_of(parts), versions={}, recipe_sha256="0" * 64, recipe=recipe, inputs={},
+        content=content_digest(parts), versions={}, recipe_sha256="0" * 64, recipe=recipe,
+        inputs={},
         raw_shards=shards, funnel=funnel, parts=sorted(parts, key=lambda part: part.path),
     )  # fmt: skip
     data = encode(manifest)
     (folder / MANIFEST).write_bytes(data)
-    (folder / LOCK).write_bytes(lock_of(data))
+    (folder / LOCK).write_bytes(make_lock(data))
     return folder
 
 

@@ -44,7 +44,7 @@ def token_corpus(
             parts += writer.parts
     parts.sort(key=lambda one: one.path)
     manifest = manifests.Manifest(
-        content=manifests.content_of(parts),
+        content=manifests.content_digest(parts),
         versions={},
         recipe_sha256="0" * 64,
         recipe={"source": [{"name": source} for source in train]},
@@ -61,7 +61,7 @@ def token_corpus(
     )
     data = manifests.encode(manifest)
     write_bytes(root, manifests.MANIFEST, data)
-    write_bytes(root, manifests.LOCK, manifests.lock_of(data))
+    write_bytes(root, manifests.LOCK, manifests.make_lock(data))
     write_bytes(root, manifests.SUMS, manifests.sums(parts))
     return root
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from gristmill.kernels.reading import file_pieces
 from gristmill.tokens import ordered_documents, sorted_runs
 from gristmill.tokens.ordered_documents import ordered
-from gristmill.tokens.shards import ShardWriter, TokenizedShard, part_of
+from gristmill.tokens.shards import ShardWriter, TokenizedShard, slice_blocks
 from gristmill.tokens.sorted_runs import (
     RunWriter,
     SeededOrder,
     SortedRun,
+    choose_order,
     merged,
-    order_of,
     pieces,
     placed,
 )
@@ -145,7 +145,7 @@ def test_tasks_write_the_shards_that_one_writer_would(
         for one in pieces(sizes.get(0, np.zeros(1, np.int64)), tokens_per_shard, 2, whole=False):
             with ShardWriter(Path(name, "tasks"), "t/x", dtype, tokens_per_shard, one.first) as out:
                 blocks = merged(every, bits, dtype, one.ranges)
-                for block in part_of(blocks, one.skip, one.tokens):
+                for block in slice_blocks(blocks, one.skip, one.tokens):
                     out.write(*block)
             found += out.parts
         _without_runs(Path(name), own, tokens_per_shard)
@@ -231,8 +231,8 @@ def test_reads_that_are_cut_short_go_on(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_sizes_of_runs_and_buckets() -> None:
-    assert order_of(1, 0).bits == 0
-    small, large, huge = (order_of(1, size) for size in (100 << 20, 20 << 30, 1 << 43))
+    assert choose_order(1, 0).bits == 0
+    small, large, huge = (choose_order(1, size) for size in (100 << 20, 20 << 30, 1 << 43))
     assert small.bits == 6
     assert small.run_bytes == sorted_runs.RUN_BYTES
     assert sorted_runs.RUN_BYTES < large.run_bytes < sorted_runs.MOST_RUN_BYTES

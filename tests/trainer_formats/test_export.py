@@ -28,8 +28,8 @@ from gristmill.trainer_formats.export_folder import (
     read_description,
 )
 from gristmill.trainer_formats.mixing import mixed
-from gristmill.trainer_formats.token_blocks import TokenBlock, blocks_of, whole, with_side
-from gristmill.trainer_formats.token_format import module_of, pieces
+from gristmill.trainer_formats.token_blocks import TokenBlock, read_blocks, whole, with_side
+from gristmill.trainer_formats.token_format import format_module, pieces
 from tests.support import spelling_families
 from tests.support.token_corpora import token_corpus
 from tests.support.trainer_readers import READERS, word_tokenizer
@@ -292,7 +292,7 @@ def test_two_exports_do_not_write_into_one_folder(corpus: Path, tmp_path: Path) 
 def test_more_files_than_a_format_has_names_for(
     to: str, most: int, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = module_of(to)
+    module = format_module(to)
     assert 10**most == module.MOST_FILES
     if to == "genesis":
         return
@@ -407,7 +407,7 @@ def test_gpt2_is_nanogpts_default_and_has_no_meta(tiktoken_folder: Path, tmp_pat
     tokens = msgspec.structs.replace(manifest.tokens, end_of_text=50256)
     data = manifests.encode(msgspec.structs.replace(manifest, tokens=tokens))
     (root / "manifest.json").write_bytes(data)
-    (root / "manifest.lock").write_bytes(manifests.lock_of(data))
+    (root / "manifest.lock").write_bytes(manifests.make_lock(data))
     export(root, tmp_path / "out", to="nanogpt")
     assert not (tmp_path / "out/meta.pkl").exists()
     assert np.fromfile(tmp_path / "out/train.bin", "<u2").tolist() == [15496, 50256]
@@ -447,7 +447,7 @@ def test_blocks_sides_and_files_of_any_size(
     stream = TokenCorpus.open(root).stream("web")
 
     def blocks() -> list[TokenBlock]:
-        return list(blocks_of(stream, 0, size))
+        return list(read_blocks(stream, 0, size))
 
     assert block_rows(blocks()) == rows
     assert block_rows(list(with_side(blocks(), END, "after", "before"))) == turned(rows, "before")

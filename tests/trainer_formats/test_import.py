@@ -165,10 +165,10 @@ def sealed(root: Path, changed: Path) -> None:
         msgspec.structs.replace(part, sha256=digest) if part.path == name else part
         for part in manifest.parts
     ]
-    content = manifests.content_of(parts)
+    content = manifests.content_digest(parts)
     data = manifests.encode(msgspec.structs.replace(manifest, parts=parts, content=content))
     (root / "manifest.json").write_bytes(data)
-    (root / "manifest.lock").write_bytes(manifests.lock_of(data))
+    (root / "manifest.lock").write_bytes(manifests.make_lock(data))
     (root / "SHA256SUMS").write_bytes(manifests.sums(parts))
 
 

@@ -20,8 +20,8 @@ from gristmill.trainer_formats.column_types import (
     arrow_type,
     as_kind,
     is_json,
-    kind_of,
     merged,
+    value_kind,
 )
 from gristmill.trainer_formats.export import export
 from gristmill.trainer_formats.kept_texts import KeptTexts
@@ -43,7 +43,7 @@ JSON = st.recursive(
 def all_of(values: list[Any]) -> Kind:
     kind = NULL
     for value in values:
-        kind = merged(kind, kind_of(value))
+        kind = merged(kind, value_kind(value))
     return kind
 
 
@@ -134,7 +134,7 @@ def test_kinds() -> None:
     deep: Any = 1
     for _ in range(20):
         deep = [deep]
-    assert "string" in str(arrow_type(kind_of(deep)))
+    assert "string" in str(arrow_type(value_kind(deep)))
 
 
 def corpus_of(tmp_path: Path, rows: list[list[dict[str, object]]], more: str = "") -> Path:

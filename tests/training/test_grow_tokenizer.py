@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gristmill import RecipeError, VerificationError, run
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.store.manifest import decode
-from gristmill.tokens.growth_record import TokenizerVersion, check_version, version_of
+from gristmill.tokens.growth_record import TokenizerVersion, check_version, record_version
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.training.grow_tokenizer import (
     DEFAULT_SPECIAL,
@@ -134,7 +134,7 @@ def test_fuzz_what_a_version_encodes_all_later_ones_decode(
             path = target
             tokenizer = Tokenizer("grown", path.read_bytes())
             assert tokenizer.kernel
-            version = version_of(path.read_bytes())
+            version = record_version(path.read_bytes())
             assert version is not None
             versions.append(version)
             for older in versions:
@@ -158,7 +158,7 @@ def test_the_library_reads_it_and_drops_the_record(
     (tmp_path / "again.json").write_text(library.to_str(pretty=True), "utf-8")
     with pytest.raises(RecipeError, match="no record of growth"):
         grow_tokenizer(files, tmp_path / "v2.json", tokenizer=tmp_path / "again.json", merges=1)
-    assert version_of((tmp_path / "again.json").read_bytes()) is None
+    assert record_version((tmp_path / "again.json").read_bytes()) is None
 
 
 def test_shares_have_the_largest_remainder() -> None:
@@ -308,7 +308,7 @@ def test_a_corpus_names_the_version(tmp_path: Path) -> None:
     run(recipe, out=tmp_path / "corpus", workers=1)
     tokens = decode((tmp_path / "corpus/manifest.json").read_bytes()).tokens
     assert tokens is not None
-    has = version_of((tmp_path / "tokenizer.json").read_bytes())
+    has = record_version((tmp_path / "tokenizer.json").read_bytes())
     assert has is not None
     assert (tokens.tokenizer_version, tokens.tokenizer) == (1, has.sha256)
     # A corpus is a source as well, and its reader may use a later version.
@@ -319,7 +319,7 @@ def test_a_corpus_names_the_version(tmp_path: Path) -> None:
         merges=50,
     )
     assert [one["source"] for one in result["sources_contributed"]] == ["web"]
-    later = version_of((tmp_path / "v2.json").read_bytes())
+    later = record_version((tmp_path / "v2.json").read_bytes())
     assert later is not None
     check_version(later, TokenizerVersion(1, tokens.tokenizer))
 

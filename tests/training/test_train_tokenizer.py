@@ -127,11 +127,11 @@ def test_fuzz_library(texts: list[str], vocabulary: int) -> None:
     import pyarrow as pa
 
     from gristmill.kernels.bpe_training.pairs import choose_merges
-    from gristmill.training.train_tokenizer import bytes_in_order, pairs_of
+    from gristmill.training.train_tokenizer import bytes_in_order, merge_pairs
 
     batch = pa.RecordBatch.from_arrays([pa.array(texts)], names=["text"])
     pieces, _ = count_pieces.count_pieces([batch], PATTERNS["gpt2"].kernel)
-    merges = pairs_of(choose_merges(*pieces, bytes_in_order(), vocabulary - 257))
+    merges = merge_pairs(choose_merges(*pieces, bytes_in_order(), vocabulary - 257))
     spelled = sorted(BYTE_LEVEL)
     for left, right in merges:
         spelled.append(spelled[left] + spelled[right])

@@ -15,7 +15,7 @@ BENCH_EXIT_CODES = EXIT_CODES.replace("0 done;", "0 done; 1 the loader is too sl
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
 
 
-def settings_of(given: list[str] | None) -> dict[str, str]:
+def read_settings(given: list[str] | None) -> dict[str, str]:
     """Return the keys and values of all `--set key=value`. Raises RecipeError."""
     settings = {}
     for setting in given or []:
@@ -26,7 +26,7 @@ def settings_of(given: list[str] | None) -> dict[str, str]:
     return settings
 
 
-def bytes_of(option: str, given: str | None) -> int | None:
+def parse_bytes(option: str, given: str | None) -> int | None:
     """Return a size such as 64MiB, 200GB or 5000, in bytes. Raises RecipeError."""
     if given is None:
         return None

@@ -86,12 +86,12 @@ def publish(
 
     Run it again after any failure: it continues.
     """
-    from gristmill.network.releases.cdn import cloudfront_of
+    from gristmill.network.releases.cdn import open_cloudfront
     from gristmill.network.releases.publish import publish as write
     from gristmill.network.releases.publisher import UploadSettings
 
     handle_ctrl_c()
-    secret = passphrase_of(key)
+    secret = ask_passphrase(key)
     with Display(as_json) as display:
         result = write(
             corpus,
@@ -100,9 +100,9 @@ def publish(
             keys=key or (),
             passphrase=secret,
             settings=UploadSettings(
-                connections, read_back, check_all, max_age, days_of(days), draft, signed
+                connections, read_back, check_all, max_age, parse_days(days), draft, signed
             ),
-            cdn=cloudfront_of(cloudfront, cloudfront_path),
+            cdn=open_cloudfront(cloudfront, cloudfront_path),
             private=private,
             on_upload=display.transfer("publish"),
             on_line=display.line,
@@ -190,7 +190,7 @@ def draft_lines_of(result: dict[str, Any]) -> list[str]:
     return draft_lines(result["waiting"]) if result["waiting"] else []
 
 
-def passphrase_of(keys: list[Path] | None, *, confirm: bool = False) -> str | None:
+def ask_passphrase(keys: list[Path] | None, *, confirm: bool = False) -> str | None:
     """Return the passphrase of keys: from the environment, else typed; None if there are no
     keys.
     """
@@ -220,7 +220,7 @@ def roles_given(option: str, given: list[str] | None) -> list[tuple[str, str]]:
     return found
 
 
-def numbers_of(option: str, given: list[str] | None) -> dict[str, int]:
+def parse_numbers(option: str, given: list[str] | None) -> dict[str, int]:
     """Return numbers of ROLE=N options. Raises RecipeError."""
     from gristmill.errors import RecipeError
 
@@ -232,6 +232,6 @@ def numbers_of(option: str, given: list[str] | None) -> dict[str, int]:
     return found
 
 
-def days_of(given: list[str] | None) -> dict[str, int]:
+def parse_days(given: list[str] | None) -> dict[str, int]:
     """Return what --days says, by role. Raises RecipeError."""
-    return numbers_of("--days", given)
+    return parse_numbers("--days", given)

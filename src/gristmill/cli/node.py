@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gristmill.cli.arguments import Json, bytes_of
+from gristmill.cli.arguments import Json, parse_bytes
 from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c
 
@@ -63,7 +63,7 @@ def node(
         urls,
         node_id,
         cache_dir=cache_dir,
-        cache_bytes=bytes_of("--cache-bytes", cache_bytes),
+        cache_bytes=parse_bytes("--cache-bytes", cache_bytes),
         root=root,
         assignment="rendezvous" if assignment == "rendezvous" else "genesis",
         shards=shards,

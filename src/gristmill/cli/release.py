@@ -14,10 +14,10 @@ from gristmill.cli.network import (
     DraftFile,
     Keys,
     SignedFile,
-    days_of,
+    ask_passphrase,
     draft_lines_of,
-    numbers_of,
-    passphrase_of,
+    parse_days,
+    parse_numbers,
     roles_given,
 )
 from gristmill.progress.terminal import print_result, warn
@@ -62,7 +62,7 @@ def withdraw(
 
     Shards keep their lengths; the documents' tokens become end-of-text tokens.
     """
-    from gristmill.network.releases.cdn import cloudfront_of
+    from gristmill.network.releases.cdn import open_cloudfront
     from gristmill.network.releases.publisher import UploadSettings
     from gristmill.network.withdrawal.withdraw import withdraw as take_out
     from gristmill.network.withdrawal.withdraw_release import withdraw_release
@@ -76,9 +76,9 @@ def withdraw(
             target,
             documents,
             keys=key or (),
-            passphrase=passphrase_of(key),
-            settings=UploadSettings(days=days_of(days), draft=draft, signed=signed),
-            cdn=cloudfront_of(cloudfront, cloudfront_path),
+            passphrase=ask_passphrase(key),
+            settings=UploadSettings(days=parse_days(days), draft=draft, signed=signed),
+            cdn=open_cloudfront(cloudfront, cloudfront_path),
             cache_dir=cache_dir,
             on_line=warn,
         )
@@ -112,7 +112,7 @@ def key(
     """
     from gristmill.network.trust.keys import new_key
 
-    made = new_key(path, passphrase_of([path], confirm=True) or "")
+    made = new_key(path, ask_passphrase([path], confirm=True) or "")
     lines = [f"{made['private']}: keep it secret", f"{made['public']}: key {made['keyid']}"]
     print_result(made, as_json, lines)
 
@@ -143,7 +143,7 @@ def sign(
     Of a draft (the file of --draft): add a signature, without any network.
     """
     from gristmill.errors import RecipeError
-    from gristmill.network.releases.cdn import cloudfront_of
+    from gristmill.network.releases.cdn import open_cloudfront
     from gristmill.network.releases.publisher import UploadSettings
     from gristmill.network.trust.drafts import draft_lines, sign_draft
     from gristmill.network.trust.signing import sign as renew
@@ -151,16 +151,16 @@ def sign(
     if Path(target).is_file():
         if everything or days or draft or signed or cloudfront:
             raise RecipeError(f"{target}: a draft: it takes --key alone")
-        described = sign_draft(target, key or (), passphrase_of(key))
+        described = sign_draft(target, key or (), ask_passphrase(key))
         print_result(described, as_json, draft_lines(described))
         return
     result = renew(
         target,
         key or (),
-        passphrase_of(key),
+        ask_passphrase(key),
         everything=everything,
-        settings=UploadSettings(max_age=max_age, days=days_of(days), draft=draft, signed=signed),
-        cdn=cloudfront_of(cloudfront, cloudfront_path),
+        settings=UploadSettings(max_age=max_age, days=parse_days(days), draft=draft, signed=signed),
+        cdn=open_cloudfront(cloudfront, cloudfront_path),
     )
     lines = [
         f"{role}: version {has['version']}, expires {has['expires']}"
@@ -205,19 +205,19 @@ def rotate(
     On a target without a root it makes the first one; roles without --add get every --key. Give the
     keys that the root needs before and after, and those of the roles that change.
     """
-    from gristmill.network.releases.cdn import cloudfront_of
+    from gristmill.network.releases.cdn import open_cloudfront
     from gristmill.network.releases.publisher import UploadSettings
     from gristmill.network.trust.signing import rotate as write
 
     result = write(
         target,
         key or (),
-        passphrase_of(key),
+        ask_passphrase(key),
         changes=_changes(add, remove, threshold),
         draft=draft,
         signed=signed or (),
-        settings=UploadSettings(days=days_of(days)),
-        cdn=cloudfront_of(cloudfront, cloudfront_path),
+        settings=UploadSettings(days=parse_days(days)),
+        cdn=open_cloudfront(cloudfront, cloudfront_path),
     )
     lines = [f"{result['target']}: root version {result['version']}, sha256 {result['sha256']}"]
     lines += [
@@ -234,7 +234,7 @@ def _changes(
     from gristmill.network.trust.trust_metadata import ROLES, RoleChange
 
     added, removed = roles_given("--add", add), roles_given("--remove", remove)
-    thresholds = numbers_of("--threshold", threshold)
+    thresholds = parse_numbers("--threshold", threshold)
     changes: dict[str, Any] = {
         role: RoleChange(
             [load_public(Path(file)) for name, file in added if name == role],

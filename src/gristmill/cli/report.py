@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gristmill.cli.arguments import Json, bytes_of, settings_of
+from gristmill.cli.arguments import Json, parse_bytes, read_settings
 from gristmill.cli.completion import corpora
 from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c
@@ -142,7 +142,7 @@ def rejudge(
     from gristmill.reports.planning.rejudge import lines
     from gristmill.reports.planning.rejudge import rejudge as ask
 
-    result = ask(recipe, out=out, settings=settings_of(set_), allow_code=allow_code)
+    result = ask(recipe, out=out, settings=read_settings(set_), allow_code=allow_code)
     print_result(result, as_json, lines(result))
 
 
@@ -231,13 +231,13 @@ def size(
         out=out,
         machines=machines,
         cores=cores,
-        settings=settings_of(set_),
+        settings=read_settings(set_),
         cache_dir=cache_dir,
         allow_code=allow_code,
         allow_env=allow_env or (),
         allow_hosts=allow_host or (),
         on_line=warn,
-        sample=bytes_of("--sample", sample),
+        sample=parse_bytes("--sample", sample),
     )
     print_result(result, as_json, lines(result))
 
@@ -269,9 +269,9 @@ def status(
     Of a published corpus: the newest release. With --watch, also how much grows in a second.
     """
     from gristmill.network.releases import status_remote
-    from gristmill.reports.status import ask_of
+    from gristmill.reports.status import status_question
 
-    ask, shown = ask_of(corpus, root)
+    ask, shown = status_question(corpus, root)
     if not watch:
         result = ask()
         print_result(result, as_json, shown(result))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gristmill.cli.arguments import Json, bytes_of, settings_of
+from gristmill.cli.arguments import Json, parse_bytes, read_settings
 from gristmill.cli.completion import PRESETS, STOPS, among
 from gristmill.engine.allocation import let_go_of_code, without_collections
 from gristmill.errors import KEPT_NOTHING, RecipeError
@@ -173,7 +173,7 @@ def run(
     verification failed, 5 disk, memory or permissions, 6 done and nothing was kept, 130
     interrupted.
     """
-    settings = settings_of(set_)
+    settings = read_settings(set_)
     if shingle_width is not None:
         settings["deduplicate.near.shingle"] = str(shingle_width)
     loaded = _read(what, out, tokenizer, settings, preset, show=not as_json)
@@ -205,8 +205,8 @@ def run(
         allow_code=allow_code,
         resume_only=resume_only,
         check_inputs=check_inputs,
-        checkpoint_bytes=bytes_of("--checkpoint-bytes", checkpoint_bytes),
-        cache_bytes=bytes_of("--cache-bytes", cache_bytes),
+        checkpoint_bytes=parse_bytes("--checkpoint-bytes", checkpoint_bytes),
+        cache_bytes=parse_bytes("--cache-bytes", cache_bytes),
         **fetching,
     )
 

@@ -122,7 +122,7 @@ def _least(rows: pa.Table, most: int) -> pa.Table:
     return rows.take(pa.array(order[np.arange(len(order)) - firsts < most]))
 
 
-def urls_of(verdicts: dict[int, Path], documents: list[int]) -> dict[int, str | None]:
+def collect_urls(verdicts: dict[int, Path], documents: list[int]) -> dict[int, str | None]:
     """Return the URLs of some documents, from the verdicts by shard."""
     found: dict[int, str | None] = {}
     for shard, own in by_shard(documents).items():
@@ -177,7 +177,7 @@ def _told(corpus: Corpus, worst: Cluster, of: str, limit: float, numbers: list[i
     paths = {number: corpus.find(f"verdicts/{shard_name(number)}.parquet") for number in numbers}
     _, sample = members(paths.values(), [worst.keeper], 2)[worst.keeper]
     shown = [worst.keeper, *(row["document"] for row in sample)]
-    urls = urls_of(paths, shown)
+    urls = collect_urls(paths, shown)
     # What was crawled may try to drive a terminal: repr lets nothing of it through.
     keeper, *others = (
         schema.document_name(document) + (f" {urls[document]!r}" if urls.get(document) else "")

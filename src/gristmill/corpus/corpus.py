@@ -237,8 +237,8 @@ class Corpus:
         old = {part.path for part in before[0].parts} if before else set()
         self._write_obsolete(sorted((old | set(self._obsolete())) - named))
         write_bytes(self.root, manifests.MANIFEST + manifests.NEXT, data)
-        write_bytes(self.root, manifests.LOCK + manifests.NEXT, manifests.lock_of(data))
-        self._complete(manifests.lock_of(data))
+        write_bytes(self.root, manifests.LOCK + manifests.NEXT, manifests.make_lock(data))
+        self._complete(manifests.make_lock(data))
         return data
 
     def recover(self, on_line: Callable[[str], None] = lambda _: None) -> None:

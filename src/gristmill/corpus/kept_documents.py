@@ -59,7 +59,7 @@ class PostDedup(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def post_dedup_of(recipe: Recipe, source: str, inputs: dict[str, Input]) -> PostDedup | None:
+def post_dedup_steps(recipe: Recipe, source: str, inputs: dict[str, Input]) -> PostDedup | None:
     """Return the post-dedup steps of a source; None: there are none."""
     steps = recipe.post_dedup_steps(source)
     if not steps:
@@ -99,7 +99,7 @@ class Rewriter:
         return batch, pa.RecordBatch.from_arrays(list(measures.values()), names=list(measures))
 
 
-def rewriter_of(post_dedup: PostDedup | None) -> Rewriter | None:
+def load_rewriter(post_dedup: PostDedup | None) -> Rewriter | None:
     """Post-dedup steps, loaded: what they load a process loads once and not for each shard."""
     if post_dedup is None:
         return None

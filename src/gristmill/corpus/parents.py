@@ -5,7 +5,7 @@ import json
 DEFAULT = "parent"  # the field's name where a source sets none
 
 
-def parent_of(extra: str | None, field: str = DEFAULT) -> str | None:
+def parent_id(extra: str | None, field: str = DEFAULT) -> str | None:
     """Return the id in a document's field: a string, or a whole number as a string.
 
     `extra` is its column of that name. None: it has no such field, or a value that is no id.

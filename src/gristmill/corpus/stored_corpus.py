@@ -45,7 +45,7 @@ COMING = manifests.MANIFEST + manifests.NEXT
 COMING_LOCK = manifests.LOCK + manifests.NEXT
 
 
-def scratch_of(url: str, cache: Path) -> Path:
+def scratch_folder(url: str, cache: Path) -> Path:
     """Return the folder of this machine for a corpus in a store."""
     return cache / "corpora" / hashlib.sha256(url.encode()).hexdigest()[:32]
 
@@ -66,7 +66,7 @@ class StoredCorpus(Corpus):
     def __init__(self, url: str, cache: Path) -> None:
         """Send no request. Raises RecipeError if the URL cannot be one."""
         self.bucket = Bucket(url)
-        super().__init__(scratch_of(self.bucket.url, cache))
+        super().__init__(scratch_folder(self.bucket.url, cache))
         self._cache = Cache(cache)
         self.objects = Objects(self.bucket, OBJECTS)
         self._lock = StoreLock(self.bucket)
@@ -270,7 +270,7 @@ class StoredCorpus(Corpus):
         obsolete = {"parts": sorted(old - named), "placed": sorted(placed)}
         self.bucket.put(f"work/{OBSOLETE[0]}", seal(obsolete))
         self.bucket.put(COMING, data)
-        self.bucket.put(COMING_LOCK, manifests.lock_of(data))
+        self.bucket.put(COMING_LOCK, manifests.make_lock(data))
         self._complete_copies(manifest, data, obsolete)
         return data
 
@@ -316,7 +316,7 @@ class StoredCorpus(Corpus):
             for key, small in (
                 (manifests.SUMS, manifests.sums(manifest.parts)),
                 (manifests.MANIFEST, data),
-                (manifests.LOCK, manifests.lock_of(data)),
+                (manifests.LOCK, manifests.make_lock(data)),
             ):
                 self.bucket.put(key, small)
                 self.bucket.read_back(key, small)

@@ -8,7 +8,7 @@ from gristmill.corpus.layout import WITHDRAWN
 from gristmill.errors import GONE, NOT_ABSENT
 from gristmill.filters.lists.withdrawn import REASON
 from gristmill.store.manifest import Manifest
-from gristmill.tokens.partitions import source_of
+from gristmill.tokens.partitions import partition_source
 
 SHOWN = 5  # raw shards that a line names
 
@@ -79,7 +79,9 @@ def _tables(manifest: Manifest) -> dict[str, dict[str, Any]]:
     tokens.
     """
     named = {table["name"]: table for table in manifest.recipe.get("source", [])}
-    shards = [source_of(_folder(part.path)) for part in manifest.parts if _is_shard(part.path)]
+    shards = [
+        partition_source(_folder(part.path)) for part in manifest.parts if _is_shard(part.path)
+    ]
     return named | {name: {} for name in dict.fromkeys(shards) if name not in named}
 
 
@@ -89,7 +91,7 @@ def _source(manifest: Manifest, name: str, table: dict[str, Any]) -> dict[str, A
         part
         for part in manifest.parts
         if _is_shard(part.path)
-        and source_of(_folder(part.path)) == name
+        and partition_source(_folder(part.path)) == name
         and part.path.rpartition("/")[2].startswith("train_")
     ]
     partitions: dict[str, int] = {}

@@ -19,7 +19,7 @@ import numpy as np
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.progress.counted_work import counted
-from gristmill.store.manifest import MANIFEST, Manifest, TokenFormat, lock_of
+from gristmill.store.manifest import MANIFEST, Manifest, TokenFormat, make_lock
 from gristmill.store.mapped_file import Recent, map_file
 from gristmill.store.parts import Part
 from gristmill.store.proof import prove_all
@@ -198,16 +198,16 @@ class TokenCorpus:
                 f"that the vocabulary has {form.vocabulary:,}: one of them is wrong. Run the "
                 "recipe again, or fetch the corpus again"
             )
-        return cls(root, manifest, lock_of(data).split()[0].decode())
+        return cls(root, manifest, make_lock(data).split()[0].decode())
 
     def sources(self, split: Split = "train") -> list[str]:
         """Return the sources that have tokens in a split, in the order of the manifest's parts."""
-        return list(dict.fromkeys(_source_of(part) for part in self._parts(split)))
+        return list(dict.fromkeys(_part_source(part) for part in self._parts(split)))
 
     def stream(self, source: str, split: Split = "train") -> TokenStream:
         """Return the tokens of a source. Raises RecipeError if it has none in this split."""
         if (source, split) not in self._streams:
-            parts = [part for part in self._parts(split) if _source_of(part) == source]
+            parts = [part for part in self._parts(split) if _part_source(part) == source]
             if not parts:
                 raise RecipeError(
                     f"{self.root}: source {source!r} has no {split} tokens; there are "
@@ -250,7 +250,7 @@ def _is_shard(part: Part) -> bool:
     return part.path.startswith("tokens/") and part.path.endswith(".bin")
 
 
-def _source_of(part: Part) -> str:
+def _part_source(part: Part) -> str:
     """Return `tokens/<source>/train_00000.bin`."""
     return part.path.split("/")[1]
 

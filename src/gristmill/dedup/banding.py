@@ -111,7 +111,7 @@ def curve(
     return {
         "threshold": threshold,
         "budget": budget,
-        "shapes": [_curve_of(shape, threshold) for shape in shapes],
+        "shapes": [_match_curve(shape, threshold) for shape in shapes],
     }
 
 
@@ -146,7 +146,7 @@ def _between(low: float, high: float) -> np.ndarray:
     return low + (high - low) * (np.arange(POINTS) + 0.5) / POINTS
 
 
-def _curve_of(shape: Shape, threshold: float | None) -> dict[str, Any]:
+def _match_curve(shape: Shape, threshold: float | None) -> dict[str, Any]:
     steps = [step / 20 for step in range(21)]
     found: dict[str, Any] = {
         "bands": shape.bands,

@@ -12,7 +12,7 @@ from gristmill.dedup.disk_arrays import in_sorted
 from gristmill.dedup.shard_tables import ShardTables, grouped
 from gristmill.engine.executor import Executor
 from gristmill.store.parts import read_batches
-from gristmill.tables.columns import rows_of
+from gristmill.tables.columns import view_rows
 
 FEW = 1 << 20  # documents, of 32 bytes each
 
@@ -57,7 +57,7 @@ def _read(group: list[ShardTables]) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     columns = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.uint64))]
     for table in group:
         for batch in read_batches(table.signatures, ["document", "text_hash"]):
-            hashes = rows_of(batch["text_hash"], np.uint64)
+            hashes = view_rows(batch["text_hash"], np.uint64)
             columns.append((batch["document"].to_numpy(), np.full(len(batch), table.scope), hashes))
     documents, scopes, found = map(np.concatenate, zip(*columns, strict=True))
     return documents, scopes, found

@@ -26,7 +26,7 @@ from gristmill.dedup.shard_tables import ShardTables, read_documents
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.store.manifest import Manifest
 from gristmill.tables import schema
-from gristmill.tables.columns import rows_of
+from gristmill.tables.columns import view_rows
 from gristmill.tables.schema import shard_name
 
 USED = ("index/", "signatures/", "documents/", "verdicts/")
@@ -128,7 +128,7 @@ def open_reference(
     return ReferenceCorpus(root, first, digest, np.array(there, np.int64), partitions)
 
 
-def corpora_of(corpora: list[ReferenceCorpus], numbers: np.ndarray) -> np.ndarray:
+def locate_corpora(corpora: list[ReferenceCorpus], numbers: np.ndarray) -> np.ndarray:
     """Return the place of the reference corpus that each number belongs to, (n,) int64."""
     return np.asarray(
         np.searchsorted([corpus.first for corpus in corpora], numbers >> schema.ROW_BITS, "right")
@@ -158,7 +158,7 @@ def read_reference_documents(
 
     Raises VerificationError if one of them has no signature.
     """
-    places = corpora_of(corpora, numbers)
+    places = locate_corpora(corpora, numbers)
     documents = np.empty(len(numbers), np.int64)
     kept = np.zeros(len(numbers), bool)
     signatures = work / "reference.signatures"
@@ -170,7 +170,7 @@ def read_reference_documents(
                 wanted = own[documents[own] >> schema.ROW_BITS == shard]
                 if len(wanted):
                     file.writelines(
-                        np.ascontiguousarray(rows_of(batch["signature"], np.uint32)).data
+                        np.ascontiguousarray(view_rows(batch["signature"], np.uint32)).data
                         for batch in read_documents(
                             corpus.part("signatures", shard),
                             documents[wanted],
@@ -215,7 +215,7 @@ def read_verdicts(
     The corpora of keepers that are not yet in `digests` are appended to it. Raises
     VerificationError if a document has no verdict.
     """
-    places = corpora_of(corpora, numbers)
+    places = locate_corpora(corpora, numbers)
     none = np.empty(0, np.int64)
     found = [ReferenceVerdicts(none, none, none, np.empty(0))]
     for place, corpus in enumerate(corpora):
@@ -223,7 +223,7 @@ def read_verdicts(
         for shard in np.unique(documents >> schema.ROW_BITS).tolist():
             wanted = documents[documents >> schema.ROW_BITS == shard]
             for batch in read_documents(corpus.part("verdicts", shard), wanted, VERDICT):
-                found.append(_verdicts_of(batch, corpus, reasons, digests))
+                found.append(_make_verdicts(batch, corpus, reasons, digests))
     whole = ReferenceVerdicts(*map(np.concatenate, zip(*found, strict=True)))
     if len(whole.keepers) != len(numbers):
         raise VerificationError(
@@ -233,7 +233,7 @@ def read_verdicts(
     return whole
 
 
-def _verdicts_of(
+def _make_verdicts(
     batch: pa.RecordBatch, corpus: ReferenceCorpus, reasons: list[str], digests: list[str]
 ) -> ReferenceVerdicts:
     kept = np.asarray(pc.is_null(batch["keeper"]))

@@ -194,7 +194,7 @@ class LocalEngine:
         except (EOFError, OSError):
             code = worker.process.wait()
             self.stop(worker)
-            return Event(job, error=WorkerDied(f"its worker {_end_of(code)}"))
+            return Event(job, error=WorkerDied(f"its worker {_describe_end(code)}"))
         if kind == "progress":
             return Event(job, progress=value)
         self._end_job(worker)
@@ -234,7 +234,7 @@ class LocalJobs:
             self._engine.stop(worker)
 
 
-def _end_of(code: int | None) -> str:
+def _describe_end(code: int | None) -> str:
     """Return how a worker ended, in words."""
     if code is None:
         return "could not be started, or ended with the process that starts workers"

@@ -22,8 +22,8 @@ from gristmill.engine.executor import threads_with
 from gristmill.engine.relations import RELATIONS_MEMORY_MB, duckdb_with
 from gristmill.errors import ArgumentError
 from gristmill.tables import schema
-from gristmill.tables.columns import rows_of
-from gristmill.tables.user_texts import batches_of, table_of
+from gristmill.tables.columns import view_rows
+from gristmill.tables.user_texts import slice_batches, to_table
 
 RESULT = pa.schema(
     [
@@ -59,7 +59,7 @@ def deduplicate_texts(
     [None, None, 0]
     """
     settings = _settings(near, exact=exact, url=url, keep=keep)
-    table = table_of(texts, text)
+    table = to_table(texts, text)
     rows = len(table)
     missing = pc.is_null(table["text"])
     count = worker_count(threads)
@@ -106,13 +106,13 @@ class MinHash:
         """Return signatures, (n, k) uint32. A text without words, or a missing one, has the largest
         number in each place. Raises ArgumentError.
         """
-        table = table_of(texts, text)
+        table = to_table(texts, text)
         size = signatures.permutation_count(self._settings)
         parts = [np.empty((0, size), np.uint32)]
-        for part in batches_of(table):
+        for part in slice_batches(table):
             signed = signatures.sign(_documents(part, 0), self._settings)["signature"]
             empty = np.flatnonzero(signed.is_null().to_numpy(zero_copy_only=False))
-            values = rows_of(pc.fill_null(signed, b"\xff" * (4 * size)), np.uint32).copy()
+            values = view_rows(pc.fill_null(signed, b"\xff" * (4 * size)), np.uint32).copy()
             values[empty] = 0xFFFFFFFF
             parts.append(values)
         return np.concatenate(parts)
@@ -166,7 +166,7 @@ def _write(
     """Write documents and signatures as a run has them: groups of documents, a file of each."""
     first = 0
     parts: list[tuple[pa.RecordBatch, pa.Array]] = []
-    for part in batches_of(table):
+    for part in slice_batches(table):
         batch = _documents(part, first)
         first += len(part)
         parts.append((batch, pc.is_valid(part["text"].chunk(0))))

@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from gristmill.corpus.funnel import Funnel
-from gristmill.corpus.parents import DEFAULT, parent_of
+from gristmill.corpus.parents import DEFAULT, parent_id
 from gristmill.engine.relations import pattern
 from gristmill.errors import ArgumentError, MachineError, RecipeError, VerificationError
 from gristmill.reports.integrity.verify import finished
 from gristmill.store.parts import Part, read_batches, read_rows
-from gristmill.tables.schema import shard_of
+from gristmill.tables.schema import shard_number
 from gristmill.trainer_formats.kept_texts import KeptTexts
 from gristmill.user_input import one_or_more
 
@@ -145,8 +145,8 @@ class OpenCorpus:
         names = self._parent_fields()
         for batch in self._kept() if kept else self._stored():
             for row in batch.to_pylist():
-                field = names[shard_of(row["document"])]
-                yield {**row, "parent": parent_of(row["extra"], field)}
+                field = names[shard_number(row["document"])]
+                yield {**row, "parent": parent_id(row["extra"], field)}
 
     def _parent_fields(self) -> list[str]:
         """By raw shard, the name of the field with a document's parent."""
@@ -178,7 +178,7 @@ class OpenCorpus:
         for. Raises MachineError without datasets.
         """
         return _package("datasets").IterableDataset.from_generator(
-            _documents_of, gen_kwargs={"path": str(self.path)}
+            _open_documents, gen_kwargs={"path": str(self.path)}
         )
 
     def __repr__(self) -> str:
@@ -202,7 +202,7 @@ def _check_columns(path: Path, names: Sequence[str], columns: Sequence[str]) -> 
             )
 
 
-def _documents_of(path: str) -> Iterator[dict[str, Any]]:
+def _open_documents(path: str) -> Iterator[dict[str, Any]]:
     yield from OpenCorpus(path).documents()
 
 

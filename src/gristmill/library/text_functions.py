@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from gristmill import filters
 from gristmill.filters.api.in_memory import Texts
-from gristmill.tables.user_texts import table_of
+from gristmill.tables.user_texts import to_table
 
 Extractor = Literal["resiliparse", "trafilatura", "gristmill"]
 
@@ -42,7 +42,7 @@ def language(
     'en'
     """
     step = filters.Language(keep=["en"], min_score=0.0, model=model, characters=characters)
-    table = filters.judge(table_of(texts), step)
+    table = filters.judge(to_table(texts), step)
     table = table.select(["language.label", "language.score"]).rename_columns(["label", "score"])
     return TextLanguage(**table.to_pylist()[0]) if isinstance(texts, str) else table
 

@@ -57,7 +57,7 @@ class Turns(NamedTuple):
         return np.asarray((batches >= self.at) & (turns % self.workers == 0))
 
 
-def ranks_of(
+def make_ranks(
     rank: int, world_size: int, micro_batch_size: int | None = None, *, balance: bool = False
 ) -> Ranks:
     """Ranks, of numbers that a caller gives. Raises RecipeError."""

@@ -20,12 +20,12 @@ import msgspec
 from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.batch import Batch
-from gristmill.loader.batch_maker import BatchMaker, Turns, ranks_of
+from gristmill.loader.batch_maker import BatchMaker, Turns, make_ranks
 from gristmill.loader.parameters import MOST_WINDOWS, whole_number
 from gristmill.loader.plan import LoaderPlan
 from gristmill.loader.plan_segments import FIXED, opened
 from gristmill.loader.prefetch import Block, Prefetch
-from gristmill.loader.window_kinds import Packing, packing_of
+from gristmill.loader.window_kinds import Packing, parse_packing
 from gristmill.store.proof import seal
 
 STATE_FORMAT = 1
@@ -72,18 +72,18 @@ class Loader:
         """
         if steps is not None:
             steps = whole_number("steps", steps, 1)
-        self.ranks = ranks_of(rank, world_size, micro_batch_size, balance=balance)
+        self.ranks = make_ranks(rank, world_size, micro_batch_size, balance=balance)
         self._depth = whole_number("prefetch", prefetch, 0, MOST_AHEAD)
         self.corpus = opened(corpus)
         if plan is None and state is not None and (sequence_length, batch_size) == (None, None):
-            plan = _plan_of(state)
+            plan = _read_plan(state)
         asked = {
             "sequence_length": sequence_length,
             "batch_size": batch_size,
             "seed": seed,
             "split": split,
             "weights": dict(weights) if isinstance(weights, Mapping) else weights,
-            "packing": None if packing is None else packing_of(packing),
+            "packing": None if packing is None else parse_packing(packing),
         }
         self.plan = _agreed(self.corpus, plan, {k: v for k, v in asked.items() if v is not None})
         if verify:
@@ -214,7 +214,7 @@ class Loader:
 
         Raises RecipeError if it is of another plan or corpus, VerificationError if it is damaged.
         """
-        plan, windows = _plan_of(state), state.get("windows")
+        plan, windows = _read_plan(state), state.get("windows")
         if (
             isinstance(windows, bool)
             or not isinstance(windows, int)
@@ -264,7 +264,7 @@ class Loader:
         self.__init__(**state)  # type: ignore[misc]
 
 
-def _plan_of(state: Mapping[str, Any]) -> LoaderPlan:
+def _read_plan(state: Mapping[str, Any]) -> LoaderPlan:
     """Return the plan in a state. Raises VerificationError."""
     found = state.get("format") if isinstance(state, Mapping) else type(state).__name__
     if isinstance(found, int) and found > STATE_FORMAT:

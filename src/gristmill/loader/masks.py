@@ -37,9 +37,9 @@ def token_bytes(corpus: "TokenCorpus") -> np.ndarray:
 
     By the tokenizer in the corpus. Raises RecipeError if it has none that can be read.
     """
-    from gristmill.loader.packing_pieces import spellings_of
+    from gristmill.loader.packing_pieces import token_spellings
 
-    return np.array([min(len(one), 0xFFFF) for one in spellings_of(corpus)], np.uint16)
+    return np.array([min(len(one), 0xFFFF) for one in token_spellings(corpus)], np.uint16)
 
 
 def leading_tokens(corpus: "TokenCorpus") -> np.ndarray:

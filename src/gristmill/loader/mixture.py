@@ -23,7 +23,7 @@ MOST_SLOTS = 1 << 16
 MOST_WEIGHT = 1e300  # what is near the end of float64 has no sums
 
 
-def slots_of(weights: Sequence[Fraction]) -> list[int]:
+def assign_slots(weights: Sequence[Fraction]) -> list[int]:
     """Return the slots of each source in the period: exact where the shares have a common
     denominator of at most MOST_SLOTS, else MOST_SLOTS of them by the largest remainder (the first
     of equals).
@@ -41,7 +41,7 @@ def slots_of(weights: Sequence[Fraction]) -> list[int]:
     return [count // common for count in slots]
 
 
-def weights_of(
+def fill_weights(
     sources: Mapping[str, int], asked: Mapping[str, float | int] | None
 ) -> dict[str, Fraction]:
     """Return the weight of every source: as asked, 0 for those that are not named. Without `asked`,
@@ -64,7 +64,7 @@ def weights_of(
         }
     if not any(weights.values()):
         raise RecipeError("weights: no source has a weight above 0")
-    for name, count in zip(weights, slots_of(list(weights.values())), strict=True):
+    for name, count in zip(weights, assign_slots(list(weights.values())), strict=True):
         if weights[name] and not count:
             share = weights[name] / sum(weights.values())
             raise RecipeError(
@@ -90,7 +90,7 @@ class Mixture:
     """The period of a mix."""
 
     def __init__(self, slots: Sequence[int]) -> None:
-        """`slots` of each source (`slots_of`), at least one of them above 0."""
+        """`slots` of each source (`assign_slots`), at least one of them above 0."""
         self.slots = np.array(slots, np.int64)
         self.period = int(self.slots.sum())
         # (period,) int64: the source of each slot

@@ -11,11 +11,11 @@ import numpy as np
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.kernels.loading.runs import Runs
-from gristmill.loader.permutation import Permutation, keys_of
+from gristmill.loader.permutation import Permutation, derive_keys
 from gristmill.loader.plan import LoaderPlan
 from gristmill.loader.plan_segments import FIXED, PlanSegment
 from gristmill.loader.token_reader import TokenReader
-from gristmill.loader.window_kinds import windows_of
+from gristmill.loader.window_kinds import open_windows
 from gristmill.loader.windows import Windows
 
 KEPT_ORDERS = 4096  # permutations that are kept: some 100 bytes each
@@ -43,7 +43,7 @@ class SegmentOrder:
         for source, stream in zip(segment.sources, self.streams, strict=True):
             windows = None
             if source.slots:
-                windows = windows_of(
+                windows = open_windows(
                     corpus,
                     source.name,
                     segment.split,
@@ -70,7 +70,7 @@ class SegmentOrder:
             if len(self._orders) >= KEPT_ORDERS:
                 self._orders.clear()
             name = self.names[source]
-            keys = keys_of(self.segment.corpus, self.segment.seed, name, epoch)
+            keys = derive_keys(self.segment.corpus, self.segment.seed, name, epoch)
             self._orders[source, epoch] = Permutation(int(self._counts[source]), keys)
         return self._orders[source, epoch]
 

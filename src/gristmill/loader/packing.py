@@ -22,8 +22,13 @@ from gristmill.errors import Damaged, RecipeError
 from gristmill.kernels.loading.runs import Runs
 from gristmill.kernels.packing import aligned, choose
 from gristmill.loader.packing_index import IndexWriter, PackingIndex, default_cache, opened
-from gristmill.loader.packing_pieces import document_lengths, marks_of, pieces_of, spellings_of
-from gristmill.loader.permutation import Permutation, keys_of
+from gristmill.loader.packing_pieces import (
+    document_lengths,
+    mark_tokens,
+    piece_lengths,
+    token_spellings,
+)
+from gristmill.loader.permutation import Permutation, derive_keys
 
 LONGEST = 1 << 20  # positions of a packed window
 
@@ -88,9 +93,9 @@ class BestFitWindows:
         self._of, self._key = of, (of.corpus.digest, seed, of.source)
 
         def pieces() -> Iterator[np.ndarray]:
-            marks = None if split_at is None else marks_of(spellings_of(of.corpus))
+            marks = None if split_at is None else mark_tokens(token_spellings(of.corpus))
             sentences = split_at == "sentence"
-            return pieces_of(of.stream, of.sequence_length, marks, sentences=sentences)
+            return piece_lengths(of.stream, of.sequence_length, marks, sentences=sentences)
 
         def make(writer: IndexWriter) -> np.ndarray:
             if longer == "refuse":
@@ -101,7 +106,7 @@ class BestFitWindows:
         if longer == "refuse":
             made_from["longer"] = longer
         self.index: PackingIndex = opened(default_cache(), made_from, make)
-        self.plan = choose.plan_of(self.index.counts)
+        self.plan = choose.plan_pieces(self.index.counts)
         self.tokens = of.stream.tokens
         self.count = int(self.plan.first[-1])
         self.unused = 0
@@ -109,7 +114,7 @@ class BestFitWindows:
             raise RecipeError(f"source {of.source!r} has no tokens: give it weight 0")
 
     def _keys(self, epoch: int) -> np.ndarray:
-        return keys_of(*self._key, epoch, "pieces")
+        return derive_keys(*self._key, epoch, "pieces")
 
     def runs(self, epoch: int, windows: np.ndarray) -> Runs:
         """As `Windows.runs`. Raises Damaged if the index is."""

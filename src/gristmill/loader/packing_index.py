@@ -32,7 +32,7 @@ import numpy as np
 
 from gristmill.errors import Damaged, MachineError
 from gristmill.kernels.packing.lengths import sort_block
-from gristmill.store.parts import TEMPORARY, machine_errors, sha256_of, sync_folder
+from gristmill.store.parts import TEMPORARY, hash_file, machine_errors, sync_folder
 from gristmill.store.proof import seal, unseal
 from gristmill.system.ownership import claim_folder
 
@@ -109,8 +109,8 @@ class IndexWriter(NamedTuple):
         record = IndexRecord(
             made_from=self.made_from,
             positions=size // 8,
-            counts=sha256_of(self.folder / "counts")[1],
-            checks=sha256_of(self.folder / "checks")[1],
+            counts=hash_file(self.folder / "counts")[1],
+            checks=hash_file(self.folder / "checks")[1],
         )
         (self.folder / "index.json").write_bytes(seal(record))
         for name in ("counts", "checks", "index.json"):
@@ -186,7 +186,7 @@ def _read(place: Path, made_from: dict[str, Any]) -> PackingIndex | None:
         if record.made_from != made_from:
             return None
         for name in ("counts", "checks"):
-            if sha256_of(place / name)[1] != getattr(record, name):
+            if hash_file(place / name)[1] != getattr(record, name):
                 return None
         with open(place / "positions", "rb") as file:
             if os.fstat(file.fileno()).st_size != 8 * record.positions:

@@ -25,7 +25,7 @@ STOPS = (b".", b"?", b"!", "…".encode())
 WIDE = tuple(character.encode() for character in "。！？｡।")
 
 
-def marks_of(spellings: Sequence[bytes]) -> np.ndarray:
+def mark_tokens(spellings: Sequence[bytes]) -> np.ndarray:
     """Return the marks of tokens by their bytes, (n,) uint8."""
     return np.array([_mark(spelling) for spelling in spellings], np.uint8)
 
@@ -46,7 +46,7 @@ def _mark(spelling: bytes) -> int:
     )
 
 
-def spellings_of(corpus: TokenCorpus) -> list[bytes]:
+def token_spellings(corpus: TokenCorpus) -> list[bytes]:
     """Return the bytes of text of each token of a corpus, by the tokenizer in it; a token that no
     text has has none.
 
@@ -58,7 +58,7 @@ def spellings_of(corpus: TokenCorpus) -> list[bytes]:
 
 
 def token_bytes_of_corpus(corpus: TokenCorpus) -> "TokenBytes":
-    """Return what text each token of a corpus stands for. Raises as `spellings_of`."""
+    """Return what text each token of a corpus stands for. Raises as `token_spellings`."""
     from gristmill.corpus.tokenizer_part import tokenizer_in
 
     tokenizer = tokenizer_in(corpus)
@@ -70,7 +70,7 @@ def token_bytes_of_corpus(corpus: TokenCorpus) -> "TokenBytes":
     return tokenizer.token_bytes.resized(corpus.format.vocabulary)
 
 
-def pieces_of(
+def piece_lengths(
     stream: TokenStream, limit: int, marks: np.ndarray | None = None, *, sentences: bool = False
 ) -> Iterator[np.ndarray]:
     """Yield the lengths of the pieces of all documents, in order, as arrays of uint32 of one shard

@@ -16,7 +16,7 @@ from gristmill.errors import RecipeError
 from gristmill.loader.packing import AlignedWindows, BestFitWindows
 from gristmill.loader.packing_pieces import document_lengths
 from gristmill.loader.parameters import whole_number
-from gristmill.loader.window_kinds import Packing, packing_of, text_positions, windows_of
+from gristmill.loader.window_kinds import Packing, open_windows, parse_packing, text_positions
 
 
 class PackedCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ def packing_report(
     one, that is a RecipeError. Raises VerificationError, MachineError too.
     """
     corpus = corpus if isinstance(corpus, TokenCorpus) else TokenCorpus.open(Path(corpus))
-    asked = packing_of(packing)
+    asked = parse_packing(packing)
     sequence_length = whole_number("sequence_length", sequence_length, 1)
     if split not in ("train", "val"):
         raise RecipeError(f"split {split!r}: it is train or val")
@@ -133,7 +133,7 @@ def _counts(
 ) -> PackedCounts:
     stream = corpus.stream(source, split)
     try:
-        windows = windows_of(
+        windows = open_windows(
             corpus, source, split, seed=seed, sequence_length=length, packing=packing
         )
         length = text_positions(length, packing)

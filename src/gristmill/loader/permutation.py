@@ -11,7 +11,9 @@ import numpy as np
 from gristmill.kernels.loading.feistel import ROUNDS, permute
 
 
-def keys_of(corpus: str, seed: int, source: str, epoch: int, what: str = "windows") -> np.ndarray:
+def derive_keys(
+    corpus: str, seed: int, source: str, epoch: int, what: str = "windows"
+) -> np.ndarray:
     """Return (ROUNDS,) uint64: independent keys for each corpus (sha256 of its manifest), seed,
     source, epoch and purpose; by BLAKE2b (RFC 7693).
     """
@@ -24,7 +26,7 @@ class Permutation:
     """A permutation of 0..count - 1."""
 
     def __init__(self, count: int, keys: np.ndarray) -> None:
-        """`keys` of `keys_of`."""
+        """`keys` of `derive_keys`."""
         self.count, self.keys = count, keys
 
     def forward(self, indices: np.ndarray) -> np.ndarray:

@@ -23,12 +23,12 @@ import msgspec
 from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.errors import NO_JSON, RecipeError, VerificationError
 from gristmill.loader.parameters import MOST_WINDOWS, whole_number
-from gristmill.loader.plan_segments import FIXED, GROWING, PlanSegment, opened, segment_of
-from gristmill.loader.window_kinds import Packing, packing_of
+from gristmill.loader.plan_segments import FIXED, GROWING, PlanSegment, make_segment, opened
+from gristmill.loader.window_kinds import Packing, parse_packing
 from gristmill.store.parts import machine_errors, write_bytes
 from gristmill.store.proof import PROOF, proven, seal, unseal
 from gristmill.system.ownership import refuse_file
-from gristmill.tokens.growth_record import version_of
+from gristmill.tokens.growth_record import record_version
 from gristmill.user_input import local
 
 FORMAT = 1
@@ -62,8 +62,8 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise RecipeError(f"split {split!r}: it is train or val")
         if not corpus.sources(split):
             raise RecipeError(f"{corpus.root}: the split {split!r} has no tokens")
-        found = segment_of(
-            corpus, 0, sequence_length, batch_size, seed, split, weights, packing_of(packing)
+        found = make_segment(
+            corpus, 0, sequence_length, batch_size, seed, split, weights, parse_packing(packing)
         )
         return cls(segments=[found])
 
@@ -102,7 +102,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         try:
             if len(data) > LARGEST:
                 raise ValueError(f"more than {LARGEST >> 20} MiB")
-            if (found := _format_of(data)) > FORMAT:
+            if (found := _plan_format(data)) > FORMAT:
                 raise VerificationError(
                     f"{where}: a plan of format {found}, and this gristmill reads format {FORMAT}: "
                     "update gristmill"
@@ -146,7 +146,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"window {from_window:,} is not the first of a step of {last.batch_size:,} "
                 f"windows; {from_window - over:,} and {from_window - over + last.batch_size:,} are"
             )
-        found = segment_of(
+        found = make_segment(
             corpus,
             from_window,
             last.sequence_length if sequence_length is None else sequence_length,
@@ -154,7 +154,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             last.seed,
             last.split,
             last.weights if weights is None else weights,
-            last.packing if packing is None else packing_of(packing),
+            last.packing if packing is None else parse_packing(packing),
         )
         may_grow = GROWING if _has_grown_from(corpus, last.tokenizer) else ()
         for name in FIXED:
@@ -282,7 +282,7 @@ def _has_grown_from(corpus: TokenCorpus, tokenizer: str) -> bool:
         return False
     paths = [part.path for part in corpus.manifest.parts if part.path.startswith("tokenizer/")]
     data = proven(corpus.root / paths[0], corpus.format.tokenizer).read_bytes() if paths else b""
-    version = version_of(data)
+    version = record_version(data)
     return version is not None and tokenizer in version.previous
 
 
@@ -298,7 +298,7 @@ def _begun_in(segment: PlanSegment, windows: int) -> dict[str, int]:
     return begun
 
 
-def _format_of(data: bytes) -> int:
+def _plan_format(data: bytes) -> int:
     """Return the format that a plan says it has; 0 if it says none."""
     try:
         found = json.loads(data)

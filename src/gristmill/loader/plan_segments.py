@@ -1,6 +1,6 @@
 """A segment of a plan: what decides the stream from one window on, and what it may say.
 
-`segment_of` makes one from a corpus; `check` refuses one whose values no loader wrote, because a
+`make_segment` makes one from a corpus; `check` refuses one whose values no loader wrote, because a
 plan comes from a file that anyone may have sealed.
 """
 
@@ -16,9 +16,9 @@ import msgspec
 
 from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.errors import RecipeError
-from gristmill.loader.mixture import MOST_SLOTS, Mixture, slots_of, weights_of
+from gristmill.loader.mixture import MOST_SLOTS, Mixture, assign_slots, fill_weights
 from gristmill.loader.parameters import MOST_STEP_TOKENS, MOST_WINDOWS, whole_number
-from gristmill.loader.window_kinds import packing_of, text_positions, windows_of
+from gristmill.loader.window_kinds import open_windows, parse_packing, text_positions
 
 MOST_TOKENS = 1 << 60  # of a source
 LONGEST_NAME = 255  # of a source: it is the name of a folder
@@ -108,7 +108,7 @@ class PlanSegment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             raise ValueError("a batch size or sequence length below 1")
         if self.batch_size * self.sequence_length > MOST_STEP_TOKENS:
             raise ValueError(f"a step of more than {MOST_STEP_TOKENS:,} tokens")
-        if packing_of(self.packing) != self.packing:
+        if parse_packing(self.packing) != self.packing:
             raise ValueError(f"packing is {self.packing!r}")
         if not re.fullmatch(r"[0-9a-f]{64}", self.corpus):
             raise ValueError("corpus is not a sha256")
@@ -131,7 +131,7 @@ def opened(corpus: TokenCorpus | Path | str) -> TokenCorpus:
     return corpus if isinstance(corpus, TokenCorpus) else TokenCorpus.open(corpus)
 
 
-def segment_of(
+def make_segment(
     corpus: TokenCorpus,
     from_window: int,
     sequence_length: int,
@@ -147,9 +147,9 @@ def segment_of(
     seed = whole_number("seed", seed)
     from_window = whole_number("from_window", from_window, 0, MOST_WINDOWS)
     streams = {name: corpus.stream(name, split) for name in corpus.sources(split)}
-    shares = weights_of({name: stream.tokens for name, stream in streams.items()}, weights)
+    shares = fill_weights({name: stream.tokens for name, stream in streams.items()}, weights)
     cut = {
-        name: windows_of(
+        name: open_windows(
             corpus, name, split, seed=seed, sequence_length=sequence_length, packing=packing
         )
         for name, share in shares.items()
@@ -160,7 +160,7 @@ def segment_of(
         share / Fraction(cut[name].tokens - cut[name].unused, cut[name].count) if share else share
         for name, share in shares.items()
     ]
-    slots = dict(zip(shares, slots_of(counts), strict=True))
+    slots = dict(zip(shares, assign_slots(counts), strict=True))
     if never := [name for name in cut if not slots[name]]:
         raise RecipeError(
             f"weights: source {never[0]!r} has less than half a slot of {MOST_SLOTS:,}, and would "

@@ -30,7 +30,7 @@ def text_positions(sequence_length: int, packing: Mapping[str, Any]) -> int:
     return sequence_length - (packing.get("begin") is not None)
 
 
-def packing_of(given: Packing) -> dict[str, Any]:
+def parse_packing(given: Packing) -> dict[str, Any]:
     """Return a packing as a plan stores it: its kind, and its parameters. Raises RecipeError."""
     if not isinstance(given, str | Mapping):
         raise RecipeError(f"packing = {given!r}: it is a name, or a table with its parameters")
@@ -52,7 +52,7 @@ def packing_of(given: Packing) -> dict[str, Any]:
     return packing
 
 
-def windows_of(
+def open_windows(
     corpus: TokenCorpus,
     source: str,
     split: Split,

@@ -15,7 +15,7 @@ import numpy as np
 
 from gristmill.errors import RecipeError
 from gristmill.kernels.loading.runs import Runs
-from gristmill.loader.permutation import keys_of
+from gristmill.loader.permutation import derive_keys
 
 
 class Windows(Protocol):
@@ -71,7 +71,7 @@ class ConcatWindows:
     def offset(self, epoch: int) -> int:
         """Return where the cut of an epoch begins."""
         if epoch not in self._offsets:
-            word = int(keys_of(*self._key, epoch, "offset")[0])
+            word = int(derive_keys(*self._key, epoch, "offset")[0])
             self._offsets[epoch] = word % self._length
         return self._offsets[epoch]
 

@@ -27,7 +27,7 @@ from gristmill.loader.loader import Loader
 from gristmill.loader.parameters import whole_number
 from gristmill.mixing import group_dro, proxy
 from gristmill.mixing.fit import weights_toml
-from gristmill.mixing.mix import corpus_of
+from gristmill.mixing.mix import find_corpus
 from gristmill.mixing.plot import refuse_picture
 from gristmill.progress.counted_work import counted
 from gristmill.store.parts import machine_errors, write_bytes
@@ -118,11 +118,11 @@ def doremi(
     Raises RecipeError, MachineError where the models do not fit, GristmillError with the step where
     a loss is not finite.
     """
-    opened = TokenCorpus.open(corpus_of(corpus))
+    opened = TokenCorpus.open(find_corpus(corpus))
     sources = opened.sources("train")
     if len(sources) < 2:
         raise RecipeError(f"{corpus}: DoReMi weighs two sources or more; it has {sources}")
-    config = proxy.config_of(
+    config = proxy.find_config(
         size, opened.format.vocabulary, whole_number("length", sequence_length, 2)
     )
     steps = whole_number("steps", steps, 1, 1 << 32)
@@ -188,9 +188,9 @@ def _beginning(phase: str) -> dict[str, Any]:
 
 def _train_reference(run: DoremiRun, state: dict[str, Any]) -> dict[str, Any]:
     """Train the reference; the state with which the proxy begins."""
-    model, optimizer = _model_of(run, state)
+    model, optimizer = _restore_model(run, state)
     count = len(run.sources)
-    rows = _table_of(run, state, count)
+    rows = _figure_table(run, state, count)
     with (
         counted("reference", run.settings.steps, "steps") as count_steps,
         _loader(run, run.settings.reference) as loader,
@@ -212,9 +212,9 @@ def _train_proxy(run: DoremiRun, state: dict[str, Any]) -> np.ndarray:
     losses, and those of the reference on the same tokens.
     """
     reference, _ = proxy.load_model(run.out / "reference", run.device)
-    model, optimizer = _model_of(run, state)
+    model, optimizer = _restore_model(run, state)
     count = len(run.sources)
-    rows = _table_of(run, state, 3 * count)
+    rows = _figure_table(run, state, 3 * count)
     step = int(state["step"])
     weights = rows[step - 1, :count] if step else np.full(count, 1.0 / count)
     equal = dict.fromkeys(run.sources, 1.0)
@@ -244,7 +244,7 @@ def _train_proxy(run: DoremiRun, state: dict[str, Any]) -> np.ndarray:
     return rows
 
 
-def _model_of(run: DoremiRun, state: dict[str, Any]) -> tuple[proxy.Tensors, Any]:
+def _restore_model(run: DoremiRun, state: dict[str, Any]) -> tuple[proxy.Tensors, Any]:
     """Return the model and its optimizer, as they were or new; both models begin with the same
     numbers.
     """
@@ -261,7 +261,7 @@ def _model_of(run: DoremiRun, state: dict[str, Any]) -> tuple[proxy.Tensors, Any
     return model, optimizer
 
 
-def _table_of(run: DoremiRun, state: dict[str, Any], columns: int) -> np.ndarray:
+def _figure_table(run: DoremiRun, state: dict[str, Any], columns: int) -> np.ndarray:
     """Return the figures of every step, filled up to the state's."""
     rows = np.zeros((run.settings.steps, columns))
     if state["rows"] is not None:

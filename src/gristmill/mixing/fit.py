@@ -14,7 +14,7 @@ import numpy as np
 from gristmill.errors import RecipeError
 from gristmill.mixing import laws
 from gristmill.mixing.runs import Swarm, read_runs
-from gristmill.mixing.search import Objective, best_mix, best_of, caps_of, points_under
+from gristmill.mixing.search import Objective, best_mix, points_under, search_best, share_caps
 from gristmill.progress.counted_work import counted
 
 FOLDS = 5
@@ -79,7 +79,7 @@ def fit_mix(
     if law not in (*laws.KINDS, "best"):
         raise RecipeError(f"law {law!r}: it is best or one of {', '.join(laws.KINDS)}")
     weights = _weights(runs, objective) * (-1.0 if maximize else 1.0)
-    caps = caps_of(runs.sources, supply, tokens, max_epochs)
+    caps = share_caps(runs.sources, supply, tokens, max_epochs)
     natural = _natural(runs, supply)
     with counted("fit", len(runs.metrics), "metrics") as count:
         fitted = []
@@ -193,7 +193,7 @@ def _resampled(
                 for place, one in enumerate(fitted)
             ]
             chosen = Objective(models, weights)
-            shares.append(best_of(chosen, caps, points, smooth=smooth, starts=2))
+            shares.append(search_best(chosen, caps, points, smooth=smooth, starts=2))
             before, after = chosen(np.stack([natural, mix]))
             gains.append(before - after)
             count.add(1)

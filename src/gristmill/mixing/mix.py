@@ -20,11 +20,11 @@ from gristmill.errors import RecipeError
 from gristmill.loader.parameters import MOST_WINDOWS, whole_number
 from gristmill.loader.plan import LoaderPlan
 from gristmill.loader.plan_segments import opened
-from gristmill.mixing.shares import shares_of
+from gristmill.mixing.shares import compute_shares
 from gristmill.recipe import Recipe
 from gristmill.recipe.mix_settings import Mix, MixStage, Shares
 from gristmill.recipe.recipe import load
-from gristmill.tokens.partitions import source_of
+from gristmill.tokens.partitions import partition_source
 
 FIRST = "train"  # the name of the first stage
 SLACK = 1e-9  # of a limit of epochs, for rounding
@@ -68,17 +68,17 @@ def mix(
 
     Raises RecipeError for a mix that cannot be, VerificationError for a damaged corpus.
     """
-    tokens, found, read = supply_of(recipe, corpus, supply)
+    tokens, found, read = read_supply(recipe, corpus, supply)
     if read.mix is None:
         raise RecipeError(f"{recipe}: no [mix]: say the shares of its sources in one")
-    stages = stages_of(read.mix, tokens)
+    stages = make_stages(read.mix, tokens)
     if plan is not None:
         if found is None:
             raise RecipeError(
                 f"a loader's plan is of a finished corpus, and {recipe} has none: run it first, or "
                 "name the corpus with --corpus"
             )
-        plan_of(stages, found, read.seed if seed is None else seed).save(plan, force=force)
+        plan_stages(stages, found, read.seed if seed is None else seed).save(plan, force=force)
     return {
         "corpus": None if found is None else str(found.root),
         "known_by": "recipe" if found is None else "corpus",
@@ -92,7 +92,7 @@ def mix(
     }
 
 
-def stages_of(settings: Mix, tokens: Mapping[str, int]) -> list[Stage]:
+def make_stages(settings: Mix, tokens: Mapping[str, int]) -> list[Stage]:
     """Return the stages of a mix over sources with these tokens.
 
     Raises RecipeError where a source cannot supply what a rule asks for.
@@ -112,8 +112,8 @@ def stages_of(settings: Mix, tokens: Mapping[str, int]) -> list[Stage]:
                 f"mix: stage {name!r}: tokens = {one.tokens:,}, and its targets are "
                 f"{sum(one.targets.values()):,}: leave tokens out"
             )
-        shares = shares_of(one, tokens, budget)
-        budget = budget or _all_of(one, shares, tokens)
+        shares = compute_shares(one, tokens, budget)
+        budget = budget or _most_tokens(one, shares, tokens)
         if budget < length * batch:
             raise RecipeError(
                 f"mix: stage {name!r} reads {budget:,} tokens, less than one step of {batch:,} "
@@ -130,7 +130,7 @@ def stages_of(settings: Mix, tokens: Mapping[str, int]) -> list[Stage]:
     return stages
 
 
-def plan_of(stages: list[Stage], corpus: TokenCorpus | Path | str, seed: int) -> LoaderPlan:
+def plan_stages(stages: list[Stage], corpus: TokenCorpus | Path | str, seed: int) -> LoaderPlan:
     """Return the loader's plan of stages: a segment each, in order. Raises RecipeError."""
     corpus = opened(corpus)
     first = stages[0]
@@ -179,7 +179,7 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     return out
 
 
-def supply_of(
+def read_supply(
     recipe: Path | str, corpus: Path | str | None, supply: Mapping[str, int] | None
 ) -> tuple[dict[str, int], TokenCorpus | None, Recipe]:
     """Return the tokens of each source of a recipe, its corpus if that is finished, and the recipe.
@@ -195,7 +195,7 @@ def supply_of(
     return _tokens(loaded.recipe, found, supply, str(recipe)), found, loaded.recipe
 
 
-def corpus_of(path: Path | str) -> Path:
+def find_corpus(path: Path | str) -> Path:
     """Return the folder of a corpus: the path, or the output of the recipe that it is.
 
     Raises RecipeError for a recipe without an output.
@@ -221,13 +221,13 @@ def _tokens(
     given = {key: whole_number(key, value) for key, value in (supply or {}).items()}
     # A part of a source is given by its whole name, web~science.
     names = [source.name for source in recipe.source if source.enabled]
-    if unknown := [key for key in given if source_of(key) not in names]:
+    if unknown := [key for key in given if partition_source(key) not in names]:
         raise RecipeError(
             f"{name}: there is no source {unknown[0]!r}; there are {', '.join(names)}"
         )
     found: dict[str, int] = {}
     for source in names:
-        parts = {key: value for key, value in given.items() if source_of(key) == source}
+        parts = {key: value for key, value in given.items() if partition_source(key) == source}
         if not parts and source not in targets:
             raise RecipeError(
                 f"{name}: how many tokens source {source!r} has is known when its corpus is "
@@ -238,7 +238,7 @@ def _tokens(
     return found
 
 
-def _all_of(rule: Shares, shares: Mapping[str, float], tokens: Mapping[str, int]) -> int:
+def _most_tokens(rule: Shares, shares: Mapping[str, float], tokens: Mapping[str, int]) -> int:
     """Return the most tokens that can be read by these shares with no source read more often than
     the rule allows (once, if it says nothing).
     """

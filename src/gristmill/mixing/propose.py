@@ -16,7 +16,7 @@ import numpy as np
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.loader.parameters import whole_number
-from gristmill.mixing.mix import Stage, plan_of, supply_of
+from gristmill.mixing.mix import Stage, plan_stages, read_supply
 from gristmill.mixing.search import within
 from gristmill.recipe.mix_settings import Shares
 from gristmill.store.parts import machine_errors, write_bytes
@@ -49,7 +49,7 @@ def propose_mixes(
     `plans`. Raises RecipeError.
     """
     runs = whole_number("runs", runs, 1, MOST_RUNS)
-    counts, found, _ = supply_of(recipe, corpus, supply)
+    counts, found, _ = read_supply(recipe, corpus, supply)
     names = [name for name, count in counts.items() if count]
     if len(names) < 2:
         raise RecipeError(f"{recipe}: a mix has two sources or more; {len(names)} has tokens")
@@ -110,7 +110,7 @@ def _write(folder: Path, table: Mapping[str, Mapping[str, float]], names: list[s
 
 def _plan(corpus: TokenCorpus, shares: dict[str, float], length: int, batch: int, seed: int) -> Any:
     stage = Stage("train", Shares(), length, batch, 1, length * batch, shares)
-    return plan_of([stage], corpus, seed)
+    return plan_stages([stage], corpus, seed)
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:

@@ -63,7 +63,7 @@ SIZES = {
 }
 
 
-def config_of(size: str, vocabulary: int, sequence_length: int) -> ProxyConfig:
+def find_config(size: str, vocabulary: int, sequence_length: int) -> ProxyConfig:
     """Return the shape of a size by name. Raises RecipeError."""
     if size not in SIZES:
         raise RecipeError(f"size {size!r}: it is one of {', '.join(SIZES)}")

@@ -30,7 +30,7 @@ class Objective(NamedTuple):
         return total
 
 
-def caps_of(
+def share_caps(
     sources: Sequence[str], supply: Mapping[str, int] | None, tokens: int | None, max_epochs: float
 ) -> np.ndarray:
     """Return the largest share of each source, (sources,). Raises RecipeError."""
@@ -55,7 +55,7 @@ def best_mix(
     objective: Objective, caps: np.ndarray, natural: np.ndarray, seed: int, *, smooth: bool
 ) -> np.ndarray:
     """Return the mix (sources,) with the least objective, of sum 1 and no share above its cap."""
-    return best_of(objective, caps, points_under(caps, natural, seed), smooth=smooth)
+    return search_best(objective, caps, points_under(caps, natural, seed), smooth=smooth)
 
 
 def points_under(caps: np.ndarray, natural: np.ndarray, seed: int) -> np.ndarray:
@@ -66,7 +66,7 @@ def points_under(caps: np.ndarray, natural: np.ndarray, seed: int) -> np.ndarray
     return np.array([within(point, caps) for point in points]) if (caps < 1).any() else points
 
 
-def best_of(
+def search_best(
     objective: Objective, caps: np.ndarray, points: np.ndarray, *, smooth: bool, starts: int = 8
 ) -> np.ndarray:
     """Return the best mix (sources,) by way of `points` (n, sources). Smooth objectives are

@@ -19,7 +19,7 @@ from gristmill.recipe.mix_settings import Shares
 from gristmill.tokens.partitions import belongs_to
 
 
-def shares_of(
+def compute_shares(
     rule: Shares, tokens: Mapping[str, int], budget: int | None = None
 ) -> dict[str, float]:
     """Return the share of each source, in the order of `tokens`; they sum to 1.
@@ -51,7 +51,7 @@ def shares_of(
     return {name: value / total for name, value in amounts.items()}
 
 
-def parts_of(name: str, sources: Mapping[str, int]) -> list[str]:
+def expand_name(name: str, sources: Mapping[str, int]) -> list[str]:
     """Return the sources that a name means: itself, or its parts. Raises RecipeError."""
     if name in sources:
         return [name]
@@ -66,7 +66,7 @@ def _of_parts(given: Mapping[str, float], tokens: Mapping[str, int]) -> dict[str
     amounts = dict.fromkeys(tokens, 0.0)
     named: dict[str, str] = {}
     for name, value in given.items():
-        parts = parts_of(name, tokens)
+        parts = expand_name(name, tokens)
         held = sum(tokens[part] for part in parts)
         if value and not held:
             raise RecipeError(f"mix: source {name!r} has no tokens: give it 0, or leave it out")

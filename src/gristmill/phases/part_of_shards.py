@@ -157,14 +157,14 @@ def run_part(
         only_grows=False,
         wave=1,
     )
-    paths = paths_of(state.plan, state.folder, cache, state.corpus)
+    paths = raw_paths(state.plan, state.folder, cache, state.corpus)
     try:
         rounds.through(state._replace(paths=paths), until)
     except PartDone as done:
         state.progress.line(str(done))
 
 
-def paths_of(plan: Plan, folder: Path, cache: Cache, corpus: Corpus) -> dict[int, Path]:
+def raw_paths(plan: Plan, folder: Path, cache: Cache, corpus: Corpus) -> dict[int, Path]:
     """Return where the raw shards of a plan are. Raises RecipeError for one that is not fetched
     yet.
     """

@@ -89,7 +89,7 @@ class Phase(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
 
     def key(self, task: Any) -> str:
         """Return the content key of a task, 64 hexadecimal digits."""
-        formats = formats_of(self.formats)
+        formats = format_versions(self.formats)
         return content_key(self.name, formats=formats, task=key_fields(task))
 
     def record_name(self, number: int, recipe: Recipe) -> str:
@@ -148,7 +148,7 @@ class State(NamedTuple):
         return self.of(phase).get(0)
 
 
-def formats_of(names: Iterable[str]) -> dict[str, str]:
+def format_versions(names: Iterable[str]) -> dict[str, str]:
     """Format versions by name; what corpus/formats.py does not name has its first."""
     return {name: FORMAT_VERSIONS.get(name, "1") for name in names}
 

@@ -31,7 +31,7 @@ class ProcessWhileFetching:
     def shard_is_here(self, shard: PlannedShard, path: Path) -> None:
         """Begin with a pinned shard, if there is room on the disk for what is here."""
         self._here.append(shard)
-        task = process.task_of(self._seen._replace(paths={shard.number: path}), shard)
+        task = process.make_task(self._seen._replace(paths={shard.number: path}), shard)
         if task is None:
             return
         with suppress(MachineError):  # the phase says it of all shards

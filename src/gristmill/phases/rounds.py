@@ -12,7 +12,7 @@ from gristmill.phases.all_phases import PHASES, is_last
 from gristmill.phases.inputs import plan
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.output import write_manifest
-from gristmill.phases.output.settle import next_wave, refuse_shrinking, settle, tokens_of
+from gristmill.phases.output.settle import count_tokens, next_wave, refuse_shrinking, settle
 from gristmill.phases.output.tokenize import TOKENIZE
 from gristmill.phases.phase import Phase, State
 from gristmill.phases.phase_runner import Ran
@@ -66,7 +66,7 @@ class PhaseRounds(NamedTuple):
             settled = settle(seen, len(self.finished.shards))
             if self.only_grows:
                 refuse_shrinking(self.finished, settled)
-            wave = next_wave(settled, seen.recipe, tokens_of(seen), self.wave)
+            wave = next_wave(settled, seen.recipe, count_tokens(seen), self.wave)
             if settled == seen.plan and not wave:
                 return seen
             write_manifest.write_plan(seen.corpus, settled)

@@ -34,11 +34,11 @@ def execute(
 ) -> Record[Any]:
     """Do one task, in a worker, and record that it is done under `name`."""
     output = phase.function(task, on_progress, *([] if session is None else [session]))
-    record = record_of(phase, phase.key(task), output)
+    record = find_record(phase, phase.key(task), output)
     return Corpus(Path(task.root)).record(phase.name, name, record)
 
 
-def record_of(phase: Phase[Any], key: str, output: Output) -> Record[Any]:
+def find_record(phase: Phase[Any], key: str, output: Output) -> Record[Any]:
     """Return the record of a task that has this content key."""
     phase.check_folders(output)
     parts, work = list(output.parts), list(output.work)

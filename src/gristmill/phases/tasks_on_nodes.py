@@ -28,10 +28,10 @@ from gristmill.engine.nodes import scratch
 from gristmill.errors import Damaged, MachineError, SourceError
 from gristmill.filters.api.step import Input
 from gristmill.phases.phase import Phase, State
-from gristmill.phases.task_storage import InFolder, InStore, TaskFiles, TaskStorage, record_of
+from gristmill.phases.task_storage import InFolder, InStore, TaskFiles, TaskStorage, find_record
 from gristmill.store.bucket.bucket import Bucket
 from gristmill.store.bucket.objects import THREADS, ObjectFile, Objects, bring, download, link
-from gristmill.store.parts import Part, sha256_of
+from gristmill.store.parts import Part, hash_file
 from gristmill.store.proof import proven
 
 KEPT = "gristmill-kept"  # of a node's folder: what several tasks read, by sha256
@@ -104,7 +104,7 @@ class OnNodes:
         self._here.close()
 
     def _for_a_node(self, phase: Phase[Any], number: int, task: Any, files: TaskFiles) -> NodeTask:
-        moved = {path: self._shared(Path(path), sha256) for path, sha256 in _paths_of(task)}
+        moved = {path: self._shared(Path(path), sha256) for path, sha256 in _task_paths(task)}
         shared = [self._corpus.wanted(*file) for file in files.shared(task)]
         if getattr(task, "tokenizer", None) is not None:
             path, sha256 = f"work/stage/{task.tokenizer}", task.tokenizer_sha256
@@ -127,7 +127,7 @@ class OnNodes:
                     f"{self._corpus.name}: sha256 {sha256} ({path.name}) is neither in the store "
                     "nor on this machine: run the same command again to fetch it"
                 )
-            size, found = sha256_of(path)
+            size, found = hash_file(path)
             if found != sha256:
                 raise SourceError(
                     f"{path}: changed since the plan pinned it: expected sha256 {sha256}, got "
@@ -138,7 +138,7 @@ class OnNodes:
         return ObjectFile(objects.key(sha256), sha256, sha256, objects.size(sha256))
 
 
-def storage_of(corpus: Corpus, engine: Engine, threads: int) -> TaskStorage:
+def make_storage(corpus: Corpus, engine: Engine, threads: int) -> TaskStorage:
     """Return where the tasks of a run read and write; `threads` are the driver's."""
     if not isinstance(corpus, StoredCorpus):
         return InFolder(engine)
@@ -147,7 +147,7 @@ def storage_of(corpus: Corpus, engine: Engine, threads: int) -> TaskStorage:
     return OnNodes(engine, corpus, threads)
 
 
-def _paths_of(task: Any) -> list[tuple[str, str]]:
+def _task_paths(task: Any) -> list[tuple[str, str]]:
     """Return the paths of the driver in a task, and the digests of what lies there."""
     found = []
     if hasattr(task, "path"):
@@ -193,7 +193,7 @@ def execute_on_node(
             link(_kept(bucket, wanted, here), root / wanted.path)
         bring(bucket, given.own, root)
         output = phase.function(with_paths(given.task, root, places), on_progress)
-        record = record_of(phase, given.key, output)
+        record = find_record(phase, given.key, output)
         _upload(objects, [(root / "work/stage", part) for part in record.parts])
         _upload(objects, [(root / "work", part) for part in record.work])
         return record

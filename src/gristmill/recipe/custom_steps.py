@@ -8,7 +8,7 @@ import msgspec
 
 from gristmill.errors import RecipeError
 from gristmill.filters.api.custom import Custom, find_source
-from gristmill.filters.api.custom_class import class_of, find_class
+from gristmill.filters.api.custom_class import find_class, load_class
 from gristmill.recipe.explain import explain
 from gristmill.recipe.recipe import CODE, Loaded, Recipe, checked_step, is_custom
 
@@ -44,7 +44,7 @@ def with_classes(loaded: Loaded) -> Loaded:
         table = {key: value for key, value in written.items() if key != CODE}
         if is_custom(table):
             file = find_class(table["use"], loaded.folder)
-            if file is not None and class_of(table["use"], file, table) is not None:
+            if file is not None and load_class(table["use"], file, table) is not None:
                 table[CODE] = file
                 checked_step(place, table, loaded.name, loaded.text)
             else:

@@ -33,7 +33,7 @@ def explain(
     ):
         steps.append(word or (int(number) if number.isdecimal() else number))
     if "..." in steps:
-        steps[steps.index("...")] = _key_of(str(error), kind, tables, steps[len(base or []) :])
+        steps[steps.index("...")] = _find_key(str(error), kind, tables, steps[len(base or []) :])
     unknown = re.search(r"unknown field `([^`]+)`", message)
     suggestion = ""
     if unknown:
@@ -44,10 +44,12 @@ def explain(
     shown = "".join(
         f"[{step}]" if isinstance(step, int) or step == "..." else f".{step}" for step in steps
     ).lstrip(".")
-    return RecipeError(f"{name}{line_of(text, steps)}: {shown or 'recipe'}: {message}{suggestion}")
+    return RecipeError(
+        f"{name}{find_line(text, steps)}: {shown or 'recipe'}: {message}{suggestion}"
+    )
 
 
-def _key_of(message: str, kind: Any, tables: Any, steps: list[str | int]) -> str:
+def _find_key(message: str, kind: Any, tables: Any, steps: list[str | int]) -> str:
     """Return the key that a path calls `[...]`: of the table there the first whose value alone
     gives the same error.
     """
@@ -105,7 +107,7 @@ def _struct_in(kind: Any, *, tables: bool = False) -> Any:
     return None
 
 
-def line_of(text: str, steps: list[str | int]) -> str:
+def find_line(text: str, steps: list[str | int]) -> str:
     """Return `:LINE` of a key, found by its table's header; empty where it was not written (a
     default, or --set).
     """

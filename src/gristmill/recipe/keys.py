@@ -69,10 +69,10 @@ class Key(NamedTuple):
     meaning: str
 
 
-def keys_of(table: type[msgspec.Struct]) -> list[Key]:
+def table_keys(table: type[msgspec.Struct]) -> list[Key]:
     """Return the keys of a table, in the order of its class. Those of a base class come last."""
     hints = get_type_hints(table, include_extras=True)
-    comments = comments_of(table)
+    comments = field_comments(table)
     found = [
         Key(field.encode_name, in_words(hints[field.name]), _default(field), comments[field.name])
         for field in msgspec.structs.fields(table)
@@ -82,7 +82,7 @@ def keys_of(table: type[msgspec.Struct]) -> list[Key]:
     return sorted(found, key=lambda key: key.name not in own_keys)
 
 
-def comments_of(table: type[msgspec.Struct]) -> dict[str, str]:
+def field_comments(table: type[msgspec.Struct]) -> dict[str, str]:
     """Return the comment of each field of a class and of its bases."""
     found: dict[str, str] = {}
     for kind in reversed(table.__mro__):

@@ -17,10 +17,10 @@ from gristmill.dedup.settings import Deduplicate
 from gristmill.errors import RecipeError
 from gristmill.filters.api import registry
 from gristmill.filters.api.custom import Custom, Unloaded
-from gristmill.filters.api.custom_class import class_of
+from gristmill.filters.api.custom_class import load_class
 from gristmill.filters.api.step import Input, Step
 from gristmill.filters.language.by_language import LANGUAGE_OF, ByLanguage
-from gristmill.recipe.explain import explain, line_of, suggest
+from gristmill.recipe.explain import explain, find_line, suggest
 from gristmill.recipe.languages import check_labels, check_languages, with_languages
 from gristmill.recipe.mix_settings import Mix
 from gristmill.recipe.source_settings import Source
@@ -106,7 +106,7 @@ def load(path: Path, settings: dict[str, str] | None = None) -> Loaded:
     return Loaded(parse(text, str(path), settings, folder), folder, str(path), text)
 
 
-def tables_of(text: str, name: str) -> dict[str, Any]:
+def parse_tables(text: str, name: str) -> dict[str, Any]:
     """TOML as tables; `name` is what errors call it. Raises RecipeError."""
     try:
         return tomllib.loads(text)
@@ -119,10 +119,10 @@ def parse(
     text: str, name: str, settings: dict[str, str] | None = None, folder: Path = Path()
 ) -> Recipe:
     """Read a recipe from TOML; `name` is what errors call it, `folder` where its paths begin."""
-    tables = tables_of(text, name)
+    tables = parse_tables(text, name)
     for key, value in (settings or {}).items():
         _set(tables, key, value)
-    tables = with_languages(tables, name, text, folder, tables_of)
+    tables = with_languages(tables, name, text, folder, parse_tables)
     try:
         recipe = msgspec.convert(tables, Recipe)
     except msgspec.ValidationError as error:
@@ -196,7 +196,7 @@ def _kind(place: int, table: dict[str, Any]) -> type[Step]:
     if is_custom(table):
         code = table.get(CODE)
         if isinstance(code, Input):
-            return class_of(str(use), code, table) or Custom
+            return load_class(str(use), code, table) or Custom
         return Custom if table.keys() <= {"use", "sources"} else Unloaded
     kind = registry.built_in(use) if isinstance(use, str) else None
     if kind is None:
@@ -210,7 +210,7 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
         raise RecipeError(f"{name}: no [[source]]: say where the raw shards are")
     names = [source.name for source in recipe.source]
     for place, source in enumerate(recipe.source):
-        where = f"{name}{line_of(text, ['source', place, 'name'])}: source[{place}]"
+        where = f"{name}{find_line(text, ['source', place, 'name'])}: source[{place}]"
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", source.name):
             raise RecipeError(
                 f"{where}.name = {source.name!r}: it becomes a folder; use letters, digits, "
@@ -313,13 +313,15 @@ def checked_step(place: int, table: dict[str, Any], name: str, text: str) -> Ste
     """Make a step; a RecipeError says where in the recipe's text it is wrong."""
     at: list[str | int] = ["step", place]
     if CODE in table and not isinstance(table[CODE], Input):
-        raise RecipeError(f"{name}{line_of(text, [*at, CODE])}: step[{place}].{CODE}: unknown key")
+        raise RecipeError(
+            f"{name}{find_line(text, [*at, CODE])}: step[{place}].{CODE}: unknown key"
+        )
     try:
         return make_step(place, table)
     except msgspec.ValidationError as error:
         raise explain(error, name, text, _kind(place, table), table, at) from error
     except RecipeError as error:
-        raise RecipeError(f"{name}{line_of(text, [*at, 'use'])}: {error}") from error
+        raise RecipeError(f"{name}{find_line(text, [*at, 'use'])}: {error}") from error
 
 
 def stored(recipe: Recipe) -> dict[str, Any]:

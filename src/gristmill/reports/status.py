@@ -137,7 +137,7 @@ def _folder(root: Path) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
-def ask_of(
+def status_question(
     given: Sequence[str], root: Path | None = None
 ) -> tuple[Callable[[], dict[str, Any]], Callable[[dict[str, Any]], list[str]]]:
     """Return (asks for the status of a corpus or of a published one, its lines for people).

@@ -264,7 +264,7 @@ def _records(head: Head) -> str | None:
     for stretch in head.stretches:
         start = stretch.lstrip(b"\r\n")
         if warc.starts(start):
-            return warc.kind_of(start[: warc.PEEK])
+            return warc.detect_kind(start[: warc.PEEK])
         if arc.is_arc(start):
             return "arc"
     for stretch in head.stretches:
@@ -344,7 +344,7 @@ def _delimited(data: bytes, ended: bool, text: str, name: str) -> str | None:
     """
     said = extension(name)
     for kind, mark in (("tsv", "\t"), ("csv", ",")):
-        rows, _ = csv_tsv.rows_of(data, mark, ended=ended)
+        rows, _ = csv_tsv.sniff_rows(data, mark, ended=ended)
         if not rows or len(rows[0]) < 2:
             continue
         even = sum(len(row) == len(rows[0]) for row in rows)

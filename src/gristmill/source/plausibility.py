@@ -73,7 +73,7 @@ class Bytes(NamedTuple):
     total: int  # bytes beyond ASCII
 
 
-def sample_of(data: bytes) -> bytes:
+def take_sample(data: bytes) -> bytes:
     """Return the first part of a page that has MOST bytes beyond ASCII, without what comes before
     them.
     """
@@ -83,7 +83,7 @@ def sample_of(data: bytes) -> bytes:
     return data[max(int(at[0]) - 1, 0) : int(at[:MOST][-1]) + 2] if len(at) else b""
 
 
-def pairs_of(sample: bytes) -> Bytes:
+def count_pairs(sample: bytes) -> Bytes:
     """Count the pairs of a sample."""
     data = np.frombuffer(b" " + sample, np.uint8)
     at = np.flatnonzero(data[1:] >= 0x80)

@@ -27,7 +27,7 @@ import msgspec
 
 from gristmill.errors import NO_JSON
 from gristmill.store.http.urls import stored
-from gristmill.store.parts import machine_errors, sha256_of, sync_folder, write_json
+from gristmill.store.parts import hash_file, machine_errors, sync_folder, write_json
 from gristmill.system.ownership import claim_folder
 
 TOP = {"urls", "objects", "partial", "runs", "lock", "corpora"}  # names at the top of a cache
@@ -68,7 +68,7 @@ def default_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gristmill" / "shards"
 
 
-def key_of(url: str) -> str:
+def cache_key(url: str) -> str:
     """Return the key of a URL: of its stored form, so that a new signature finds the old bytes."""
     return hashlib.sha256(stored(url).encode()).hexdigest()
 
@@ -108,7 +108,7 @@ class Cache:
 
     def known(self, url: str) -> KnownUrl | None:
         """Return what a URL gave, if its bytes still exist with their size."""
-        known = self._note(key_of(url))
+        known = self._note(cache_key(url))
         return known if known is not None and self._is_here(known) else None
 
     def _note(self, key: str) -> KnownUrl | None:
@@ -128,12 +128,12 @@ class Cache:
     def remember(self, known: KnownUrl) -> None:
         """Store what a URL gave."""
         self.own()
-        write_json(self.root, f"urls/{key_of(known.url)}.json", known)
+        write_json(self.root, f"urls/{cache_key(known.url)}.json", known)
 
     def drop_damaged(self, sha256: str) -> bool:
         """Remove an object whose bytes are not those of its name; returns whether it was so."""
         path = self.object(sha256)
-        if not path.exists() or sha256_of(path)[1] == sha256:
+        if not path.exists() or hash_file(path)[1] == sha256:
             return False
         self.remove(sha256)
         return True
@@ -150,7 +150,7 @@ class Cache:
     def claim(self, url: str, wait: Callable[[float], None] = time.sleep) -> Iterator[None]:
         """Be the only one that downloads a URL; waits for another that does."""
         self.own()
-        with locked(self.partials / f"{key_of(url)}.lock", wait):
+        with locked(self.partials / f"{cache_key(url)}.lock", wait):
             yield
 
     # -- what must be kept, and what may be removed
@@ -159,7 +159,7 @@ class Cache:
         """Record what an unfinished run needs, before it fetches anything."""
         self.own()
         with locked(self.root / "lock", time.sleep, remove=False):
-            keys = sorted({key_of(url) for url in urls})
+            keys = sorted({cache_key(url) for url in urls})
             write_json(
                 self.root, self._run(corpus), _Needed(str(corpus), keys, sorted(set(objects)))
             )
@@ -312,7 +312,7 @@ def is_cache(root: Path, names: set[str], top: Collection[str]) -> bool:
     if not sizes:
         return False
     smallest = min(sizes, key=lambda path: sizes[path])
-    return sha256_of(smallest)[1] == smallest.name
+    return hash_file(smallest)[1] == smallest.name
 
 
 def _entries(folder: Path) -> list[Path]:

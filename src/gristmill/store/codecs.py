@@ -139,7 +139,7 @@ def _decoder(codec: str, dictionary: Any = None) -> _Decoder:
     return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
 
 
-def codec_of(head: bytes) -> str:
+def detect_codec(head: bytes) -> str:
     """Return the codec by the first bytes of a file: gzip, zstd, xz, lz4, bzip2 or none."""
     for magic, name in MAGIC.items():
         # Words begin with BZh too.
@@ -192,7 +192,7 @@ class DecodedPieces:
         self._unmarked = True  # its start is not among member_starts
         self._dictionary: Any = None  # of all frames of zstd
         self._given = 0  # decoded bytes
-        self.codec = codec_of(self._data)
+        self.codec = detect_codec(self._data)
         self.read_bytes = len(self._data)  # as stored
         self.decoded_bytes = 0
         self._lost = False  # the first bytes are none of the codec's
@@ -458,7 +458,7 @@ class DecodedPieces:
         """Return whether another member starts here; a head that the block cuts off is given the
         benefit.
         """
-        return codec_of(head) == self.codec or any(magic.startswith(head) for magic in MAGIC)
+        return detect_codec(head) == self.codec or any(magic.startswith(head) for magic in MAGIC)
 
     def _seek_member(self, broken: int) -> None:
         """Go on behind a broken member, at the next that decodes, or at the end."""
@@ -493,7 +493,9 @@ class DecodedPieces:
         for magic, codec in MAGIC.items():
             at = self._data.find(magic, 1)
             while at >= 0:
-                if codec_of(self._data[at : at + 16]) == codec and _decodes(codec, self._data[at:]):
+                if detect_codec(self._data[at : at + 16]) == codec and _decodes(
+                    codec, self._data[at:]
+                ):
                     self.codec, self._lost, self._at = codec, True, at
                     return True
                 at = self._data.find(magic, at + 1)

@@ -147,12 +147,12 @@ def sums(parts: list[Part]) -> bytes:
     )
 
 
-def content_of(parts: list[Part]) -> str:
+def content_digest(parts: list[Part]) -> str:
     """Return the digest over the parts alone."""
     return hashlib.sha256(sums(parts)).hexdigest()
 
 
-def lock_of(manifest: bytes) -> bytes:
+def make_lock(manifest: bytes) -> bytes:
     """Return the lock for a manifest's bytes, as sha256sum would write it."""
     return f"{hashlib.sha256(manifest).hexdigest()}  {MANIFEST}\n".encode()
 
@@ -203,7 +203,7 @@ def without_manifest(where: str) -> str:
 
 def check_lock(manifest: bytes, lock: bytes | None) -> None:
     """Refuse a manifest whose lock does not name it. Raises VerificationError."""
-    expected = lock_of(manifest)
+    expected = make_lock(manifest)
     if lock != expected:
         shown = "no lock" if lock is None else repr(lock.decode("utf-8", "replace").strip())
         raise VerificationError(

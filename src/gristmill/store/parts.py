@@ -369,7 +369,7 @@ def has_size(path: Path, size: int) -> bool:
         return False
 
 
-def sha256_of(path: Path) -> tuple[int, str]:
+def hash_file(path: Path) -> tuple[int, str]:
     """Return (bytes, sha256) of a file."""
     with open(path, "rb") as file:
         digest = hashlib.file_digest(file, "sha256")

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from gristmill.errors import Damaged
-from gristmill.store.parts import Part, sha256_of, to_json
+from gristmill.store.parts import Part, hash_file, to_json
 
 PROOF = "proof"  # the last key of what is sealed
 _taken: dict[str, tuple[Any, ...]] = {}  # of each path what its file was when it was proven
@@ -33,7 +33,7 @@ def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
         found = os.stat(path, follow_symlinks=False)
         if size is not None and found.st_size != size:
             return f"{found.st_size:,} bytes, expected {size:,}"
-        if (digest := sha256_of(path)[1]) != sha256:
+        if (digest := hash_file(path)[1]) != sha256:
             return f"sha256 {digest}, expected {sha256}"
     except FileNotFoundError:
         return "missing"

@@ -37,7 +37,7 @@ def fixed_binary(rows: np.ndarray) -> pa.Array:
     )
 
 
-def rows_of(column: pa.Array, dtype: type) -> np.ndarray:
+def view_rows(column: pa.Array, dtype: type) -> np.ndarray:
     """Return a fixed-size binary column without nulls as rows (n, k) of numbers, without
     copying.
     """
@@ -48,7 +48,7 @@ def rows_of(column: pa.Array, dtype: type) -> np.ndarray:
     return data.view(dtype).reshape(len(column), -1)
 
 
-def strings_of(offsets: np.ndarray, data: np.ndarray) -> pa.Array:
+def view_strings(offsets: np.ndarray, data: np.ndarray) -> pa.Array:
     """Well-formed UTF-8 as a string column of n values, without copying.
 
     offsets (n + 1,) int32 are places in data (bytes,) uint8; the first is 0.

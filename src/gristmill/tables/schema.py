@@ -103,12 +103,12 @@ def shard_name(number: int) -> str:
     return f"{number:05d}"
 
 
-def shard_of(document: int) -> int:
+def shard_number(document: int) -> int:
     """Return the number of a document's raw shard."""
     return document >> ROW_BITS
 
 
-def row_of(document: int) -> int:
+def row_number(document: int) -> int:
     """Return a document's row in its raw shard."""
     return document & (MOST_ROWS - 1)
 
@@ -125,4 +125,4 @@ def document_name(document: int) -> str:
     `.docs`).
     """
     document = document if document >= 0 else ~document
-    return f"{shard_of(document)}:{row_of(document)}"
+    return f"{shard_number(document)}:{row_number(document)}"

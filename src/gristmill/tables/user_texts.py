@@ -35,14 +35,14 @@ EXPECTED = (
 )
 
 
-def package_of(value: Any) -> str:
+def value_package(value: Any) -> str:
     """Return the package that a value's type is from."""
     return type(value).__module__.partition(".")[0].lstrip("_")
 
 
 def is_dataset(given: Any) -> bool:
     """Return whether it is a Hugging Face Dataset or IterableDataset."""
-    return package_of(given) == "datasets" and hasattr(given, "with_format")
+    return value_package(given) == "datasets" and hasattr(given, "with_format")
 
 
 def is_stream(given: Any) -> bool:
@@ -54,12 +54,12 @@ def is_table(given: Any) -> bool:
     """Return whether it has named columns."""
     return (
         isinstance(given, pa.Table | pa.RecordBatch | Mapping)
-        or (package_of(given) in ("pandas", "polars") and hasattr(type(given), "columns"))
-        or package_of(given) == "duckdb"
+        or (value_package(given) in ("pandas", "polars") and hasattr(type(given), "columns"))
+        or value_package(given) == "duckdb"
     )
 
 
-def table_of(given: Any, text: str = "text") -> pa.Table:
+def to_table(given: Any, text: str = "text") -> pa.Table:
     """Return what is given as a table: `text` (string types, with nulls), and what else steps read.
 
     `text` names the column of texts where a table is given. Raises ArgumentError.
@@ -71,8 +71,8 @@ def table_of(given: Any, text: str = "text") -> pa.Table:
     return pa.table({"text": _checked(_column(given))})
 
 
-def batches_of(table: pa.Table) -> Iterator[pa.Table]:
-    """Yield a table of `table_of` in slices of a few MB of text; `text` is one string array in
+def slice_batches(table: pa.Table) -> Iterator[pa.Table]:
+    """Yield a table of `to_table` in slices of a few MB of text; `text` is one string array in
     each, the others as well.
     """
     start = 0
@@ -95,7 +95,7 @@ def streamed(given: Iterator[Any]) -> Iterator[list[Any]]:
         yield part
 
 
-def kept_of(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str = "text") -> Any:
+def select_kept(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str = "text") -> Any:
     """Return what is kept of what was given, in its form: `kept` (n,) bool, `texts` those that are
     kept, as they are now.
     """
@@ -108,7 +108,7 @@ def kept_of(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str = "t
     if isinstance(given, pa.Array | pa.ChunkedArray):
         column = texts.cast(given.type) if not _is_dictionary(given.type) else texts
         return column if isinstance(given, pa.ChunkedArray) else _combined(column)
-    if package_of(given) in ("pandas", "polars"):
+    if value_package(given) in ("pandas", "polars"):
         return _kept_frame(given, kept, texts, text)
     if is_table(given):
         return _kept_table(_arrow_table(given, text), kept, texts, text)
@@ -125,7 +125,7 @@ def _column(given: Any) -> pa.ChunkedArray | pa.Array:
         return given
     if isinstance(given, bytes | bytearray | memoryview):
         raise ArgumentError("texts: bytes were given: decode them, as in data.decode('utf-8')")
-    if package_of(given) == "pandas" and hasattr(given, "to_numpy"):
+    if value_package(given) == "pandas" and hasattr(given, "to_numpy"):
         return _strings(given.to_numpy(dtype=object))
     if hasattr(given, "__arrow_c_stream__"):
         return pa.chunked_array(given)
@@ -204,7 +204,7 @@ def _arrow_table(given: Any, text: str) -> pa.Table:
         return given
     if type(given).__name__ == "LazyFrame":
         raise ArgumentError("texts: a LazyFrame was given: collect() it first")
-    if package_of(given) == "pandas":
+    if value_package(given) == "pandas":
         try:
             return pa.Table.from_pandas(given, preserve_index=False)
         except (pa.ArrowInvalid, pa.ArrowTypeError, UnicodeEncodeError):
@@ -288,8 +288,8 @@ def _kept_table(table: pa.Table, kept: np.ndarray, texts: pa.ChunkedArray, text:
 
 def _kept_frame(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str) -> Any:
     """Return what is kept of a Series or DataFrame of pandas (with its index) or Polars."""
-    left = given[kept] if package_of(given) == "pandas" else given.filter(kept)
-    if package_of(given) == "pandas":
+    left = given[kept] if value_package(given) == "pandas" else given.filter(kept)
+    if value_package(given) == "pandas":
         if hasattr(given, "columns"):
             name = text if text in given.columns else given.columns[0]
             return left.assign(**{name: _like(left[name], texts)})

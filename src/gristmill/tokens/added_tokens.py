@@ -43,9 +43,9 @@ class _Literals:
 
     @cached_property
     def _trie(self) -> "Trie":
-        from gristmill.kernels.pieces.literals import trie_of
+        from gristmill.kernels.pieces.literals import build_trie
 
-        return trie_of(self._literals)
+        return build_trie(self._literals)
 
     def cut(self, before: Fragments) -> Fragments:
         """Cut these tokens out of all fragments that are no tokens."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.tokens import tokenizer_file
-from gristmill.tokens.published_patterns import pattern_of
+from gristmill.tokens.published_patterns import find_pattern
 
 MOST_TOKENS = (1 << 20) - 1  # the limit of kernels.bpe.merges
 
@@ -22,7 +22,7 @@ BYTE_LEVEL = _byte_level()
 _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_LEVEL)}
 
 
-def bytes_of(token: str) -> bytes:
+def spelled_bytes(token: str) -> bytes:
     """Return the bytes that a token spells; those of its UTF-8 if it is not spelled in this
     alphabet.
     """
@@ -38,7 +38,7 @@ def gpt2_tokens(data: bytes) -> list[bytes]:
     """
     tokens = [bytes([_BYTE_OF[character]]) for character in sorted(BYTE_LEVEL)]
     for left, right in tokenizer_file.read_merges(data):
-        tokens.append(bytes_of(left) + bytes_of(right))
+        tokens.append(spelled_bytes(left) + spelled_bytes(right))
     return tokens
 
 
@@ -59,7 +59,7 @@ def kernel_rules(read: tokenizer_file.TokenizerFile) -> KernelRules:
         raise ValueError(f"its model is {model.type or 'of no stated type'}, not BPE")
     if model.dropout or model.continuing_subword_prefix or model.end_of_word_suffix:
         raise ValueError("its model has dropout, or marks the insides or ends of words")
-    pattern = pattern_of(read.splitting)
+    pattern = find_pattern(read.splitting)
     if pattern is None:
         raise ValueError("its pre-tokenizer is none that the kernel knows")
     if read.normalization not in ("", "NFC"):

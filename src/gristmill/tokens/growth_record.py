@@ -106,7 +106,7 @@ def read_record(data: bytes) -> GrowthRecord | None:
     return record
 
 
-def version_of(data: bytes) -> TokenizerVersion | None:
+def record_version(data: bytes) -> TokenizerVersion | None:
     """Return which version the bytes of a tokenizer.json are; None: it is no tokenizer that grows.
     Raises VerificationError as `read_record`.
     """
@@ -119,8 +119,8 @@ def version_of(data: bytes) -> TokenizerVersion | None:
 
 
 def required_version(data: bytes) -> TokenizerVersion:
-    """As `version_of`. Raises RecipeError if it is no tokenizer that grows."""
-    found = version_of(data)
+    """As `record_version`. Raises RecipeError if it is no tokenizer that grows."""
+    found = record_version(data)
     if found is None:
         raise RecipeError(
             "this tokenizer.json has no record of growth: `gristmill tokenizer grow` did not make "

@@ -15,7 +15,7 @@ import numpy as np
 
 from gristmill.engine.pread import read_all_pieces
 from gristmill.store.parts import BLOCK
-from gristmill.tokens.shards import Block, TokenizedShard, part_of
+from gristmill.tokens.shards import Block, TokenizedShard, slice_blocks
 from gristmill.tokens.sorted_runs import Piece
 
 # Of tokens, read together: they are hashed and written while they are in the processor's cache. A
@@ -44,7 +44,7 @@ class OrderedDocuments(NamedTuple):
         """
         first = int(np.searchsorted(self.ends, piece.skip, "right"))
         before = int(self.ends[first - 1]) if first else 0
-        return part_of(self._from(first, before, dtype), piece.skip - before, piece.tokens)
+        return slice_blocks(self._from(first, before, dtype), piece.skip - before, piece.tokens)
 
     def _from(self, start: int, before: int, dtype: np.dtype) -> Iterator[Block]:
         """Yield all documents from one on, which has `before` tokens before it."""

@@ -14,7 +14,7 @@ def partition_name(source: str, label: str) -> str:
     return f"{source}{SEPARATOR}{label}" if label else source
 
 
-def source_of(name: str) -> str:
+def partition_source(name: str) -> str:
     """Return the source of a partition, by its folder's name."""
     return name.partition(SEPARATOR)[0]
 

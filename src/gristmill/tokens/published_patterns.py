@@ -57,7 +57,7 @@ PUBLISHED: dict[tuple[str, ...], Pattern] = {
 }
 
 
-def pattern_of(splitting: dict[str, Any]) -> Pattern | None:
+def find_pattern(splitting: dict[str, Any]) -> Pattern | None:
     """Return the pattern of a tokenizer.json's pre-tokenizer; None: our kernel does not know it."""
     steps = splitting.get("pretokenizers") if splitting.get("type") == "Sequence" else [splitting]
     if (

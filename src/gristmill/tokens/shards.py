@@ -122,7 +122,7 @@ def in_order(tokenized: list[TokenizedShard], dtype: np.dtype) -> Iterator[Block
             file.end()
 
 
-def part_of(blocks: Iterator[Block], skip: int, count: int | None = None) -> Iterator[Block]:
+def slice_blocks(blocks: Iterator[Block], skip: int, count: int | None = None) -> Iterator[Block]:
     """Yield blocks of documents without their first `skip` tokens, and of `count` tokens, which
     they must have; None: all that follow.
     """

@@ -58,7 +58,7 @@ class Piece(NamedTuple):
     ranges: list[tuple[int, int]]  # of buckets that are merged together: from one, to before one
 
 
-def order_of(key: int, total: int) -> SeededOrder:
+def choose_order(key: int, total: int) -> SeededOrder:
     """Return how to sort `total` bytes of tokens."""
     bits = 0
     while bits < MOST_BITS and (total >> bits) > BUCKET_BYTES:
@@ -118,7 +118,9 @@ class RunWriter:
         ends = np.append(0, np.cumsum(lengths))
         bounds = np.flatnonzero(np.diff(streams, prepend=-1, append=-1))
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-            before = np.searchsorted(buckets_of(keys[start:stop], self._order.bits), self._numbers)
+            before = np.searchsorted(
+                bucket_numbers(keys[start:stop], self._order.bits), self._numbers
+            )
             tokens_before = ends[start + before] - ends[start]
             run = SortedRun(self._path, self._tokens + int(ends[start]), self._rows.tell())
             self._rows.write(np.stack([before, tokens_before], 1).astype(np.int64).tobytes())
@@ -141,7 +143,7 @@ def _write_all(handle: int, data: np.ndarray) -> None:
         at += os.write(handle, data[at:].data)
 
 
-def buckets_of(keys: np.ndarray, bits: int) -> np.ndarray:
+def bucket_numbers(keys: np.ndarray, bits: int) -> np.ndarray:
     """Return the buckets (n,) int64 of places in the order (n,) uint64."""
     if bits == 0:
         return np.zeros(len(keys), np.int64)
@@ -189,7 +191,7 @@ def merged(
     from gristmill.kernels.hashing import shuffle
 
     for first, last in ranges:
-        slices = [_rows_of(run, bits, first, last) for run in runs]
+        slices = [_read_rows(run, bits, first, last) for run in runs]
         keys, documents, lengths = np.concatenate([rows for rows, _, _ in slices]).T
         tokens = np.empty(sum(count for _, _, count in slices), dtype)
         at = 0
@@ -205,7 +207,7 @@ def merged(
         yield found, documents[order], lengths[order]
 
 
-def _rows_of(run: SortedRun, bits: int, first: int, last: int) -> tuple[np.ndarray, int, int]:
+def _read_rows(run: SortedRun, bits: int, first: int, last: int) -> tuple[np.ndarray, int, int]:
     """Of some buckets of a run the rows of documents, (n, 3) int64, the first token, and how many
     tokens there are.
     """

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gristmill.tokens.byte_level import bytes_of
+from gristmill.tokens.byte_level import spelled_bytes
 from gristmill.tokens.tokenizer_file import TokenizerFile
 
 METASPACE = "▁"
@@ -172,7 +172,7 @@ def _spelled(piece: str, scheme: _Scheme) -> tuple[bytes, bool]:
     if scheme.ends:
         piece = piece.removesuffix(scheme.ends)
     if scheme.byte_level:
-        return bytes_of(piece), begins
+        return spelled_bytes(piece), begins
     if scheme.fallback and (byte := _BYTE.fullmatch(piece)):
         return bytes([int(byte[1], 16)]), False
     if scheme.space is not None:

@@ -20,10 +20,10 @@ from gristmill.errors import ArgumentError, RecipeError
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.store.http import transfer, urls
 from gristmill.tables.columns import utf8_buffers, well_formed
-from gristmill.tables.user_texts import batches_of, table_of
+from gristmill.tables.user_texts import slice_batches, to_table
 from gristmill.tokens import sentencepiece_model, tokenizer_file
 from gristmill.tokens.added_tokens import AddedTokens, joined
-from gristmill.tokens.byte_level import KernelRules, bytes_of, gpt2_tokens, kernel_rules
+from gristmill.tokens.byte_level import KernelRules, gpt2_tokens, kernel_rules, spelled_bytes
 from gristmill.tokens.document_marks import (
     ENDS,
     NAMED,
@@ -134,7 +134,7 @@ class Tokenizer:
         `tokens[offsets[i]:offsets[i + 1]]`. Raises ArgumentError, also for a missing text.
         """
         offsets, tokens = [np.zeros(1, np.int64)], [np.empty(0, np.int32)]
-        for part in batches_of(table_of(texts, text)):
+        for part in slice_batches(to_table(texts, text)):
             column = part["text"].chunk(0)
             if column.null_count:
                 raise ArgumentError("texts: one is missing (None): leave it out, or give ''")
@@ -324,7 +324,7 @@ class _Kernel:
         with self._making:
             if self._encoder is None:
                 assert self._made_of is not None
-                self._encoder = _encoder_of(*self._made_of)
+                self._encoder = _make_encoder(*self._made_of)
                 self._made_of = None
             return self._encoder
 
@@ -334,7 +334,7 @@ class _Kernel:
         return joined(fragments, *self._made().encode(fragments.offsets, fragments.data))
 
 
-def _encoder_of(read: tokenizer_file.TokenizerFile, rules: KernelRules) -> _TextEncoder:
+def _make_encoder(read: tokenizer_file.TokenizerFile, rules: KernelRules) -> _TextEncoder:
     from gristmill.kernels.bpe import encoder
     from gristmill.kernels.bpe.merges import merges_of_list
 
@@ -343,7 +343,7 @@ def _encoder_of(read: tokenizer_file.TokenizerFile, rules: KernelRules) -> _Text
     not_text = {token.id for token in read.added_tokens or []}
     for token, number in read.model.vocab.items():
         if number not in not_text:
-            plain[number] = bytes_of(token)
+            plain[number] = spelled_bytes(token)
     merges = merges_of_list(plain, rules.merges, whole=bool(read.model.ignore_merges))
     return encoder.Encoder(merges, rules.pattern)
 

@@ -33,7 +33,7 @@ NULL = Kind("null")
 _FLAT = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64()}
 
 
-def kind_of(value: Any, depth: int = MOST_DEPTH) -> Kind:
+def value_kind(value: Any, depth: int = MOST_DEPTH) -> Kind:
     """Return the kind of one value."""
     if value is None:
         return NULL
@@ -52,13 +52,13 @@ def kind_of(value: Any, depth: int = MOST_DEPTH) -> Kind:
     if isinstance(value, list):
         item = NULL
         for one in value:
-            item = merged(item, kind_of(one, depth - 1))
+            item = merged(item, value_kind(one, depth - 1))
         return Kind("list", item)
     if len(value) > MOST_NAMES:
         return JSON
     return Kind(
         "struct",
-        fields=tuple(sorted((name, kind_of(one, depth - 1)) for name, one in value.items())),
+        fields=tuple(sorted((name, value_kind(one, depth - 1)) for name, one in value.items())),
     )
 
 

@@ -79,7 +79,7 @@ def _documents(
     files: list[Path], reading: ReadOptions
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     for number, path in enumerate(files):
-        kind = f"<{np.dtype(_dtype_of(path, reading)).str[1:]}"
+        kind = f"<{np.dtype(_token_dtype(path, reading)).str[1:]}"
         tokens, index = mapped(path, kind), mapped(path.with_name(f"{path.name}.index"), "<u8")
         if (int(index[-1]) if len(index) else 0) != len(tokens):
             raise VerificationError(
@@ -101,7 +101,7 @@ def _documents(
             at, first = stop, first + count
 
 
-def _dtype_of(path: Path, reading: ReadOptions) -> str:
+def _token_dtype(path: Path, reading: ReadOptions) -> str:
     """Return the type of a file's tokens: as the caller says, as `.ds.metadata` says, or by the
     tokenizer.
     """

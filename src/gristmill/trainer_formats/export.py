@@ -18,7 +18,7 @@ from gristmill.corpus.token_corpus import Split, TokenCorpus
 from gristmill.corpus.tokenizer_part import read_tokenizer
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.progress.counted_work import Count, counted
-from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal, lock_of
+from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal, make_lock
 from gristmill.store.proof import proven
 from gristmill.tokens.partitions import belongs_to
 from gristmill.trainer_formats import FORMATS, TOKENS
@@ -29,9 +29,9 @@ from gristmill.trainer_formats.export_folder import (
     ExportFolder,
 )
 from gristmill.trainer_formats.kept_texts import KeptTexts, write_lines
-from gristmill.trainer_formats.mixing import PROPORTIONAL, mixed, weights_of
-from gristmill.trainer_formats.token_blocks import InnerEnds, TokenBlock, blocks_of, with_side
-from gristmill.trainer_formats.token_format import Finished, Stream, Written, module_of
+from gristmill.trainer_formats.mixing import PROPORTIONAL, mixed, parse_mix
+from gristmill.trainer_formats.token_blocks import InnerEnds, TokenBlock, read_blocks, with_side
+from gristmill.trainer_formats.token_format import Finished, Stream, Written, format_module
 from gristmill.user_input import local, one_or_more
 
 MOST_SMALL_FILES = 10_000  # of a stream, smaller than the format's usual ones
@@ -91,7 +91,7 @@ def _write_texts(texts: KeptTexts, data: bytes, target: Path, to: str) -> dict[s
     """Write an export of text; `data` is the manifest's bytes. Returns the number of `documents`,
     and `ExportFolder.summary`.
     """
-    digest = lock_of(data).split()[0].decode()
+    digest = make_lock(data).split()[0].decode()
     description = ExportDescription(format=to, corpus=digest, options={"sources": texts.sources})
     kept = sum(
         shard.unique_documents or 0
@@ -130,7 +130,7 @@ class _TokenExport:
         tokens_per_file: int | None,
     ) -> None:
         self._corpus = TokenCorpus.open(root)
-        self._to, self._format = to, module_of(to)
+        self._to, self._format = to, format_module(to)
         self._splits = self._asked_splits(split)
         known = list(dict.fromkeys(n for s in self._splits for n in self._corpus.sources(s)))
         for name in sources:
@@ -142,7 +142,7 @@ class _TokenExport:
         self._sources = [
             name for name in known if not sources or any(belongs_to(name, one) for one in sources)
         ]
-        self._weights = None if mix is None else weights_of(mix, self._sources)
+        self._weights = None if mix is None else parse_mix(mix, self._sources)
         self._mix = mix
         if self._weights is not None:
             self._sources = [name for name in self._sources if name in self._weights]
@@ -279,7 +279,7 @@ class _TokenExport:
     def _blocks(self, names: list[str], split: Split) -> Iterator[TokenBlock]:
         streams = [self._corpus.stream(name, split) for name in names]
         if len(streams) == 1:
-            return blocks_of(streams[0], 0)
+            return read_blocks(streams[0], 0)
         # Validation is all of it, whatever the mix of training is.
         weights = self._weights if split == "train" else None
         return mixed(streams, [weights[name] for name in names] if weights else None)

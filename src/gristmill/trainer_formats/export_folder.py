@@ -30,9 +30,9 @@ from gristmill.store.parts import (
     TEMPORARY,
     HashingFile,
     Part,
+    hash_file,
     is_temporary,
     machine_errors,
-    sha256_of,
     sync_folder,
     temporary_path,
     to_json,
@@ -173,7 +173,7 @@ class ExportFolder:
                 yield temporary
                 with open(temporary, "rb") as file:
                     os.fsync(file.fileno())
-                part = Part(name, *sha256_of(temporary))
+                part = Part(name, *hash_file(temporary))
                 temporary.rename(target)
                 sync_folder(target.parent)
             except BaseException:

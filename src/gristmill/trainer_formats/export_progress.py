@@ -22,7 +22,7 @@ import msgspec
 
 from gristmill.corpus.corpus import versions
 from gristmill.errors import NO_JSON, MachineError, VerificationError
-from gristmill.store.parts import Part, machine_errors, sha256_of
+from gristmill.store.parts import Part, hash_file, machine_errors
 
 PROGRESS = "gristmill.progress.jsonl"
 LIBRARIES = ("torch", "h5py")  # that write files
@@ -158,6 +158,6 @@ def _line(value: _Begun | Part) -> bytes:
 def _is_whole(path: Path, part: Part) -> bool:
     try:
         found = path.is_file() and not path.is_symlink()
-        return found and sha256_of(path) == (part.size, part.sha256)
+        return found and hash_file(path) == (part.size, part.sha256)
     except OSError:
         return False

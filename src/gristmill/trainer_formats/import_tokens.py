@@ -32,9 +32,9 @@ from gristmill.store.cache import default_cache
 from gristmill.store.manifest import Imported, ImportedFile, Manifest, TokenFormat
 from gristmill.store.parts import (
     Part,
+    hash_file,
     is_temporary,
     machine_errors,
-    sha256_of,
     write_bytes,
     write_json,
 )
@@ -46,7 +46,7 @@ from gristmill.trainer_formats.document_tally import DocumentTally
 from gristmill.trainer_formats.export_folder import ExportDescription, read_description
 from gristmill.trainer_formats.flat_files import beside
 from gristmill.trainer_formats.token_blocks import Side
-from gristmill.trainer_formats.token_format import Opened, OpenedFolder, ReadOptions, module_of
+from gristmill.trainer_formats.token_format import Opened, OpenedFolder, ReadOptions, format_module
 from gristmill.user_input import local
 
 MARK = "importing"  # under work/: what an import that did not finish leaves
@@ -98,7 +98,7 @@ def import_tokens(
         with machine_errors(target, every=True):
             shutil.rmtree(corpus.stage, ignore_errors=True)
             write_bytes(corpus.work, MARK, b"")
-            opened = module_of(format).read(root, reading)
+            opened = format_module(format).read(root, reading)
             if not any(stream.files for stream in opened.streams):
                 raise RecipeError(f"{root}: no files of the format {format}. See --from")
             writing = _Import(corpus, source, read_with, tokens_per_shard)
@@ -155,7 +155,7 @@ def _check_export(root: Path, described: ExportDescription, name: str) -> None:
             )
         manifests.check_path(path)
         place = root / path
-        if place.is_symlink() or not place.is_file() or sha256_of(place)[1] != digest:
+        if place.is_symlink() or not place.is_file() or hash_file(place)[1] != digest:
             raise VerificationError(
                 f"{place}: not as {manifests.SUMS} says. Fetch it again, or export again"
             )
@@ -264,7 +264,7 @@ class _Import(NamedTuple):
         proven = []
         size = sum(path.stat().st_size for path in files)
         with counted("hash", size, "bytes") as count, ThreadPoolExecutor(os.cpu_count()) as threads:
-            for found in threads.map(sha256_of, files):
+            for found in threads.map(hash_file, files):
                 proven.append(found)
                 count.add(found[0])
         parts: list[Part] = []
@@ -359,7 +359,7 @@ class _Import(NamedTuple):
         parts.sort(key=lambda part: part.path)
         self.corpus.write_manifest(
             Manifest(
-                content=manifests.content_of(parts),
+                content=manifests.content_digest(parts),
                 versions=versions() | tokenizer.libraries,
                 recipe_sha256=hashlib.sha256(b"").hexdigest(),
                 recipe={},

@@ -18,12 +18,12 @@ import numpy as np
 
 from gristmill.corpus.token_corpus import TokenStream
 from gristmill.errors import RecipeError
-from gristmill.trainer_formats.token_blocks import BLOCK, TokenBlock, blocks_of, whole
+from gristmill.trainer_formats.token_blocks import BLOCK, TokenBlock, read_blocks, whole
 
 PROPORTIONAL = "proportional"
 
 
-def weights_of(given: str, sources: list[str]) -> dict[str, float] | None:
+def parse_mix(given: str, sources: list[str]) -> dict[str, float] | None:
     """Return the value of `--mix`: `web=0.7,books=0.3`, or `proportional` (None). Raises
     RecipeError.
     """
@@ -77,7 +77,7 @@ class _Queue:
     """The next documents of a source, with their times."""
 
     def __init__(self, stream: TokenStream, place: int, share: float, size: int) -> None:
-        self._blocks = whole(blocks_of(stream, place, size))
+        self._blocks = whole(read_blocks(stream, place, size))
         self._share = share
         self._taken = 0  # tokens before the block
         self._block: TokenBlock | None = None

@@ -29,10 +29,10 @@ JOBS = pa.schema(
 
 def write(texts: KeptTexts, folder: ExportFolder) -> int:
     """Write the files; returns the number of documents."""
-    return write_files(texts, folder, JOBS, job_of)
+    return write_files(texts, folder, JOBS, make_jobs)
 
 
-def job_of(batch: pa.RecordBatch) -> pa.RecordBatch:
+def make_jobs(batch: pa.RecordBatch) -> pa.RecordBatch:
     """JOBS of n documents."""
     words = digests(batch["text"]).astype(">u8").tobytes()
     hashes = [words[at : at + 16].hex() for at in range(0, len(words), 16)]

@@ -20,8 +20,8 @@ from gristmill.trainer_formats.column_types import (
     arrow_type,
     as_kind,
     is_json,
-    kind_of,
     merged,
+    value_kind,
 )
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.kept_texts import KeptTexts
@@ -51,7 +51,7 @@ def write(texts: KeptTexts, folder: ExportFolder) -> int:
     return write_files(texts, folder, schema, lambda batch: _batch(batch, schema, chosen))
 
 
-def fields_of(row: dict[str, Any]) -> dict[str, Any]:
+def extra_fields(row: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a document besides those that every document has."""
     found = {name: row[name] for name in OF_FORMAT if row[name] is not None}
     if row["extra"] is not None:
@@ -66,8 +66,8 @@ def _kinds(texts: KeptTexts) -> dict[str, Kind]:
     for number, source in texts.shards():
         for batch in texts.batches(source, number):
             for row in _rows(batch):
-                for name, value in fields_of(row).items():
-                    kind = kind_of(value)
+                for name, value in extra_fields(row).items():
+                    kind = value_kind(value)
                     known = found.get(name)
                     if known != kind:
                         found[name] = kind if known is None else merged(known, kind)
@@ -79,7 +79,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
 
 
 def _batch(batch: pa.RecordBatch, schema: pa.Schema, kinds: dict[str, Kind]) -> pa.RecordBatch:
-    rows = [fields_of(row) for row in _rows(batch)]
+    rows = [extra_fields(row) for row in _rows(batch)]
     columns = [batch["document"], batch["text"], batch["url"]]
     for name, kind in kinds.items():
         values = [as_kind(row.get(name), kind) for row in rows]

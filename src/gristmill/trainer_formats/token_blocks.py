@@ -39,7 +39,7 @@ class TokenBlock(NamedTuple):
         return found
 
 
-def blocks_of(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[TokenBlock]:
+def read_blocks(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[TokenBlock]:
     """Yield a source's documents in blocks of at most `size` tokens, which may cut documents.
     Withdrawn documents are left out.
     """

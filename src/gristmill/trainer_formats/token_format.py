@@ -103,7 +103,7 @@ class ReadableFormat(Protocol):
         """
 
 
-def module_of(name: str) -> Any:
+def format_module(name: str) -> Any:
     """Return the module of a format."""
     return import_module(f"gristmill.trainer_formats.{name.replace('-', '_')}")
 

@@ -31,12 +31,12 @@ from gristmill.tokens.growth_record import (
 )
 from gristmill.tokens.rank_files import END_OF_TEXT
 from gristmill.tokens.tokenizer_file import check_size, read_json
-from gristmill.training.texts import Amount, TextSource, sampled, sources_of
-from gristmill.training.tokenizer_json import BytePairTokenizer, pattern_of, write_tokenizer_json
+from gristmill.training.texts import Amount, TextSource, name_sources, sampled
+from gristmill.training.tokenizer_json import BytePairTokenizer, named_pattern, write_tokenizer_json
 from gristmill.training.train_tokenizer import (
     check_special,
+    merge_pairs,
     output_file,
-    pairs_of,
     refuse_made_special,
 )
 from gristmill.user_input import local, one_or_more
@@ -150,7 +150,7 @@ def _check(merges: int | None, total: int | None, sample: int, least: int) -> No
 
 def _first(pattern: str, special: Sequence[str]) -> GrownTokenizer:
     """Return what version 1 grows from."""
-    pattern_of(pattern)
+    named_pattern(pattern)
     check_special(special)
     if len(special) != SPECIAL_TOKENS:
         raise RecipeError(
@@ -215,7 +215,7 @@ def read_grown(path: Path) -> tuple[GrownTokenizer, TokenizerVersion]:
 
 
 def _unsealed(tokenizer: BytePairTokenizer, record: GrowthRecord) -> bytes:
-    pattern_of(record.pattern)
+    named_pattern(record.pattern)
     plain = msgspec.structs.replace(record, file_sha256=NO_DIGEST)
     return write_tokenizer_json(tokenizer, msgspec.to_builtins(plain))
 
@@ -239,7 +239,7 @@ def _named(sources: Mapping[str, Sequence[Path | str]], text: str) -> list[TextS
     found: list[TextSource] = []
     for name, paths in sources.items():
         if name == CORPORA:
-            found += sources_of(paths, text=text)
+            found += name_sources(paths, text=text)
             continue
         if not NAME.fullmatch(name):
             raise RecipeError(
@@ -251,7 +251,7 @@ def _named(sources: Mapping[str, Sequence[Path | str]], text: str) -> list[TextS
                     f"{name}={path}: a folder; the sources of a corpus have names already: write "
                     f"{path}"
                 )
-        found += [one._replace(name=name) for one in sources_of(paths, text=text)]
+        found += [one._replace(name=name) for one in name_sources(paths, text=text)]
     names = [source.name for source in found]
     if not names:
         raise RecipeError("no source: name one as NAME=FILE, or a corpus")
@@ -288,7 +288,7 @@ def _grow(
     from gristmill.kernels.bpe_training.pairs import choose_merges
     from gristmill.training.count_pieces import check_memory, count_pieces
 
-    pattern = pattern_of(before.record.pattern).kernel
+    pattern = named_pattern(before.record.pattern).kernel
     counted, amounts = [], []
     for source in sources:
         batches, amount_of = sampled(source, sample)
@@ -304,7 +304,7 @@ def _grow(
     for source, pieces, amount, count in zip(sources, counted, amounts, asked, strict=True):
         given = np.array([left << 32 | right for left, right in known], np.int64)
         order = np.arange(256, dtype=np.int32)
-        new = pairs_of(choose_merges(*pieces, order, count, given=given, least=least))
+        new = merge_pairs(choose_merges(*pieces, order, count, given=given, least=least))
         contributions.append(
             Contribution(
                 version=version,

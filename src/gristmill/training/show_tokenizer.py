@@ -16,7 +16,7 @@ from gristmill.tokens.growth_record import read_record
 from gristmill.tokens.rank_files import END_OF_TEXT, known_file
 from gristmill.tokens.tokenizer import Tokenizer, load
 from gristmill.tokens.tokenizer_file import read_json
-from gristmill.training.texts import TextSource, listed, sampled, sources_of
+from gristmill.training.texts import TextSource, listed, name_sources, sampled
 from gristmill.user_input import one_or_more
 
 TEXT = "Raw web in, verified training tokens out."
@@ -61,7 +61,7 @@ def show_tokenizer(
         tokens = loaded.encode([text]).tokens.tolist()
         shown |= {"tokens": tokens, "pieces": [loaded.token_text(token) for token in tokens]}
     if inputs:
-        shown |= _on_texts(loaded, sizes, sources_of(inputs, text=field, limit=limit), sample)
+        shown |= _on_texts(loaded, sizes, name_sources(inputs, text=field, limit=limit), sample)
     return shown
 
 

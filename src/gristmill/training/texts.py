@@ -54,7 +54,7 @@ class Amount(NamedTuple):
     sha256: str | None = None  # of a sample: sha256 over the sorted BLAKE2b-64 of its texts
 
 
-def sources_of(
+def name_sources(
     inputs: Iterable[Path | str],
     *,
     text: str = "text",

@@ -50,7 +50,7 @@ class BytePairTokenizer(NamedTuple):
     merges: Sequence[tuple[int, int]]  # bytes are 0 to 255 in their order, merge i makes 256 + i
 
 
-def pattern_of(name: str) -> PublishedPattern:
+def named_pattern(name: str) -> PublishedPattern:
     """Return a pattern by its name. Raises RecipeError."""
     if name not in PATTERNS:
         raise RecipeError(f"--pattern {name}: no such pattern; there are {', '.join(PATTERNS)}")

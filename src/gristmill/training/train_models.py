@@ -24,7 +24,7 @@ from gristmill.progress.counted_work import timed
 from gristmill.source.files_read import counted_files, error_names
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
-from gristmill.store.parts import sha256_of
+from gristmill.store.parts import hash_file
 from gristmill.system.ownership import by_head, refuse_file
 from gristmill.tables.columns import utf8_buffers
 from gristmill.user_input import local, one_or_more
@@ -196,7 +196,7 @@ def show_model(path: Path | str) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             model = model_file.read(file)
-        size, sha256 = sha256_of(path)
+        size, sha256 = hash_file(path)
     except OSError as error:
         raise RecipeError(f"{path}: {error.strerror}") from error
     except ValueError as error:
@@ -257,7 +257,7 @@ def _digests(role: str, files: Files) -> list[str]:
     for file in files:
         if not Path(file).is_file():
             raise RecipeError(f"{file}: no such file")
-        found.append(sha256_of(Path(file))[1])
+        found.append(hash_file(Path(file))[1])
     return sorted(found)
 
 

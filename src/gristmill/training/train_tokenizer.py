@@ -20,11 +20,11 @@ from gristmill.progress.counted_work import timed
 from gristmill.store.parts import write_bytes
 from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.rank_files import END_OF_TEXT
-from gristmill.training.texts import TextSource, listed, sampled, sources_of
+from gristmill.training.texts import TextSource, listed, name_sources, sampled
 from gristmill.training.tokenizer_json import (
     BYTES_BY_CHARACTER,
     BytePairTokenizer,
-    pattern_of,
+    named_pattern,
     spellings,
     write_tokenizer_json,
 )
@@ -70,9 +70,9 @@ def train_tokenizer(
     target = output_file(out, force=force)
     check_special(special)
     check_numbers(vocabulary, len(special), sample=sample, least=least)
-    published = pattern_of(pattern)
+    published = named_pattern(pattern)
     skipped: list[int] = []
-    sources = sources_of(files, text=text, limit=limit, on_skipped=skipped.append)
+    sources = name_sources(files, text=text, limit=limit, on_skipped=skipped.append)
     # Kernels are loaded, or compiled, when all that was asked for is right.
     from gristmill.kernels.bpe_training.pairs import choose_merges
     from gristmill.training.count_pieces import check_memory, count_pieces_that_fit
@@ -96,7 +96,7 @@ def train_tokenizer(
     with timed(f"choose {most:,} merges among {len(pieces.counts):,} pieces"):
         merges = choose_merges(*pieces, bytes_in_order(), most, least=least)
     tokenizer = BytePairTokenizer(
-        pattern, special, special_first, BYTES_BY_CHARACTER, pairs_of(merges)
+        pattern, special, special_first, BYTES_BY_CHARACTER, merge_pairs(merges)
     )
     refuse_made_special(tokenizer)
     write_bytes(target.parent, target.name, write_tokenizer_json(tokenizer))
@@ -139,7 +139,7 @@ def bytes_in_order() -> np.ndarray:
     return places
 
 
-def pairs_of(merges: np.ndarray) -> list[tuple[int, int]]:
+def merge_pairs(merges: np.ndarray) -> list[tuple[int, int]]:
     """Merges of `choose_merges` as pairs of tokens."""
     return list(zip((merges >> 32).tolist(), (merges & 0xFFFFFFFF).tolist(), strict=True))
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gristmill.errors import RecipeError
-from gristmill.filters.api.judge import judge, named, schemas_of
+from gristmill.filters.api.judge import judge, make_schemas, named
 from gristmill.filters.language.by_language import ByLanguage
 from gristmill.filters.language.language import Language
 from gristmill.phases.process.redecide import redecide
@@ -43,7 +43,7 @@ def judged(tables: list[dict], texts: list[str], everything: bool = False):
     calls = [named(step, step.load({})) for step in steps]
     rows = [{"document": row, "text": text} for row, text in enumerate(texts)]
     batch = pa.RecordBatch.from_pylist(rows, schema.RAW)
-    return steps, judge(batch, calls, schemas_of(calls)[0], everything=everything)
+    return steps, judge(batch, calls, make_schemas(calls)[0], everything=everything)
 
 
 @settings(deadline=None, max_examples=25)

@@ -20,7 +20,13 @@ from gristmill.filters.api.step import Input
 from gristmill.filters.language.language import Language
 from gristmill.filters.models import fasttext_format
 from gristmill.filters.models.classifier import Classifier
-from gristmill.filters.models.fasttext_file import LabelledModel, labels_of, mapped, read, read_bag
+from gristmill.filters.models.fasttext_file import (
+    LabelledModel,
+    mapped,
+    read,
+    read_bag,
+    read_labels,
+)
 from gristmill.kernels.models import fasttext_flat, fasttext_hierarchical, fasttext_softmax
 from gristmill.kernels.models.fasttext_words import NARROW
 from gristmill.tables.columns import on_lines, utf8_buffers
@@ -218,7 +224,7 @@ def check_bag(path: Path, texts: list[str]) -> None:
     data = path.read_bytes()
     known, model = read_bag(data), library.load_model(str(path))
     assert known is not None
-    assert known.labels == labels_of(data)
+    assert known.labels == read_labels(data)
     # The library takes lone NULs and the like for white space as well; of a newline it would see
     # one line.
     told = [
@@ -426,7 +432,7 @@ def plant(data: bytes, value: float, *, all_rows: bool) -> bytes:
 def test_weights_that_are_no_numbers_are_refused(value: float, changes: dict) -> None:
     for all_rows in (False, True):
         bad = plant(assemble(**changes), value, all_rows=all_rows)
-        for reader in (read, read_bag, labels_of):
+        for reader in (read, read_bag, read_labels):
             with pytest.raises(ValueError, match="its weights hold NaN or infinity"):
                 reader(bad)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gristmill import filters
 from gristmill.errors import ArgumentError
-from gristmill.filters.rules.sample import host_of
+from gristmill.filters.rules.sample import lower_host
 
 TEXTS = [f"text {number}" for number in range(4000)]
 
@@ -43,7 +43,7 @@ def test_the_pages_of_a_host_stay_together() -> None:
     table = pa.table({"text": [url[8:] for url in urls], "url": urls})
     left = filters.keep(table, [filters.Sample(share=0.5, by="host")])["url"].to_pylist()
     assert 0 < len(left) < len(urls)
-    assert all(sum(host_of(one) == host_of(url) for one in left) == 2 for url in left)
+    assert all(sum(lower_host(one) == lower_host(url) for one in left) == 2 for url in left)
     bare = pa.table({"text": ["a"] * 3, "url": [None, "http://[x", "mailto:a"]})
     reasons = filters.Sample(share=1.0, by="host")(bare)["reason"].to_pylist()
     assert reasons == ["sample.missing"] * 3

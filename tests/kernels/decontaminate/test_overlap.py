@@ -31,7 +31,7 @@ def check(
     item_of = np.arange(len(parts), dtype=np.int32) // 2
     index = items.build(*buffers(parts), width=width, mask=mask, item_of=item_of, most=most)
     found = overlap.find_overlap(*buffers(texts), index, item_of, floor=floor, hits=True, room=room)
-    offsets, hits = overlap.hits_of(found, index)
+    offsets, hits = overlap.count_hits(found, index)
     data = index.data.tobytes()
     spelled = [
         tuple(data[start : start + length].decode().split(" "))

@@ -24,7 +24,7 @@ texts = st.lists(st.sampled_from([*PARTS, " ", "\n"]), max_size=40).map("".join)
 @kernel(BYTES, BYTES, Uint64s, returns=types.int64)
 def _titled(title, text, titles):
     count = title_words.title_words(title, 0, len(title), titles)
-    known = title_words.filter_of(titles, count)
+    known = title_words.title_bits(titles, count)
     return title_words.titled_words(text, 0, len(text), titles, count, known)
 
 

@@ -299,7 +299,7 @@ def imports_in(module: str) -> set[str]:
 
 @pytest.mark.parametrize("module", sorted(keys.sources()))
 def test_imports_of_a_module_are_found(module: str) -> None:
-    assert keys.imports_of(module) == imports_in(module)
+    assert keys.module_imports(module) == imports_in(module)
 
 
 KEYED = ("unicode/unicode.npz", "unicode/tables.py", "jit/compile.py", "hashing/band_keys.py")
@@ -345,7 +345,7 @@ print(json.dumps([first, changed]))
         file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
         name = str(file.relative_to(keys.ROOM))
         if name in changed:
-            assert changed[name] == [one for one in first if module in keys.closure_of(one)]
+            assert changed[name] == [one for one in first if module in keys.import_closure(one)]
     assert len(changed) > len(KEYED) + 8
     assert changed["unicode/unicode.npz"] == changed["unicode/tables.py"]
     assert changed["jit/compile.py"] == keys.modules()

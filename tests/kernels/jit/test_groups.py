@@ -53,12 +53,12 @@ def test_types_are_those_of_values() -> None:
         Group(np.zeros(1, np.uint8), np.zeros(1, np.int32), 1, 0.5, True, np.uint64(1))
     )
     one = one._replace(data=np.zeros(1, np.uint8))
-    assert groups.type_of(Group) == typeof(one)
+    assert groups.numba_type(Group) == typeof(one)
     inner = Inner(np.zeros(1, np.int64), np.zeros(1, np.int64))
-    assert groups.type_of(Inner) == typeof(inner)
-    assert groups.type_of(Outer) == typeof(Outer(inner, 1))
-    assert groups.type_of(int) == groups.type_of(types.int64) == types.int64
-    assert groups.type_of(Bytes) == types.uint8[::1]
+    assert groups.numba_type(Inner) == typeof(inner)
+    assert groups.numba_type(Outer) == typeof(Outer(inner, 1))
+    assert groups.numba_type(int) == groups.numba_type(types.int64) == types.int64
+    assert groups.numba_type(Bytes) == types.uint8[::1]
 
 
 def test_read_only_copies_nothing() -> None:

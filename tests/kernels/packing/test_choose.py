@@ -27,7 +27,7 @@ def test_fuzz_choose(data: st.DataObject, limit: int, key: int) -> None:
     counts = np.bincount(pieces, minlength=limit + 1).astype(np.int64)
     index = np.random.default_rng(key % 1000).permutation(len(pieces)).astype(np.int64) * 7
     keys = np.array([key ^ (k * 0x123456789ABCDEF) for k in range(8)], np.uint64)
-    plan = choose.plan_of(counts)
+    plan = choose.plan_pieces(counts)
     packed = contents(counts)
     assert int(plan.first[-1]) == len(packed)
     bins = data.draw(st.lists(st.integers(0, len(packed) - 1), max_size=20))
@@ -49,7 +49,7 @@ def test_a_length_has_the_permutation_of_its_salted_keys(length: int) -> None:
     keys = np.arange(8).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     counts = np.zeros(length + 1, np.int64)
     counts[length] = 100
-    plan = choose.plan_of(counts)
+    plan = choose.plan_pieces(counts)
     got = choose.choose(np.arange(100), plan, np.arange(100), keys)
     salted = choose.salted(keys, length)
     assert salted.tolist() == [key ^ naive_packing.salt(length) for key in keys.tolist()]
@@ -57,7 +57,7 @@ def test_a_length_has_the_permutation_of_its_salted_keys(length: int) -> None:
 
 
 def test_a_bin_that_is_not_there() -> None:
-    plan = choose.plan_of(np.array([0, 3, 2], np.int64))
+    plan = choose.plan_pieces(np.array([0, 3, 2], np.int64))
     bins = int(plan.first[-1])
     for number in (-1, bins):
         with pytest.raises(IndexError, match=f"of {bins}"):

@@ -37,7 +37,7 @@ def pieces_of(strings: list[str]) -> st.SearchStrategy[str]:
 @given(data=st.data())
 def test_fuzz_find(strings: list[str], data: st.DataObject) -> None:
     batch, column = data.draw(strategies.slices(pieces_of(strings)))
-    trie = literals.trie_of([string.encode() for string in strings])
+    trie = literals.build_trie([string.encode() for string in strings])
     offsets, buffer = utf8_buffers(column)
     texts, starts, numbers = literals.find(offsets, buffer, trie)
     found = [
@@ -51,12 +51,14 @@ def test_fuzz_find(strings: list[str], data: st.DataObject) -> None:
 
 def test_no_strings_are_found_nowhere() -> None:
     offsets, data = utf8_buffers(pa.array(["abc", ""], pa.string()))
-    assert [len(column) for column in literals.find(offsets, data, literals.trie_of([]))] == [0] * 3
+    assert [len(column) for column in literals.find(offsets, data, literals.build_trie([]))] == [
+        0
+    ] * 3
 
 
 def test_many_strings() -> None:
     strings = [f"<|reserved_{number}|>" for number in range(3_000)]
-    trie = literals.trie_of([string.encode() for string in strings])
+    trie = literals.build_trie([string.encode() for string in strings])
     text = "<|reserved_17|>  <|reserved_2999|><|reserved_|><|reserved_5"
     texts, starts, numbers = literals.find(*utf8_buffers(pa.array([text], pa.string())), trie)
     assert starts.tolist() == [place for place, _ in naive_find(strings, text)]

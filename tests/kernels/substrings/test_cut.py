@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gristmill.kernels.substrings.cut import BOUNDARIES, CutSpans, cut
-from gristmill.tables.columns import strings_of, utf8_buffers
+from gristmill.tables.columns import utf8_buffers, view_strings
 from tests.support import naive_substrings, strategies
 
 TEXT = st.lists(
@@ -59,7 +59,7 @@ def test_fuzz_cut(drawn: list[tuple[str, list[tuple[int, int]]]], boundary: str)
     )
     new_offsets, new_data, removed = cut(offsets, data, spans, boundary=boundary)
     wanted = [naive_substrings.cut(text, pairs, boundary) for text, pairs in drawn]
-    assert strings_of(new_offsets, new_data).to_pylist() == [text for text, _ in wanted]
+    assert view_strings(new_offsets, new_data).to_pylist() == [text for text, _ in wanted]
     assert removed.spans.tolist() == [count for _, count in wanted]
     assert removed.bytes.tolist() == [
         len(text.encode()) - len(new.encode())
@@ -75,5 +75,5 @@ def test_bounds_go_inward(boundary: str, left: str) -> None:
     first, end = 3, text.encode().index(b"ghi")
     offsets, data = utf8_buffers(pa.array([text]))
     one = CutSpans(*(np.array(column, np.int64) for column in ([0, 1], [first], [end])))
-    new = strings_of(*cut(offsets, data, one, boundary=boundary)[:2])[0].as_py()
+    new = view_strings(*cut(offsets, data, one, boundary=boundary)[:2])[0].as_py()
     assert new == (left or text)

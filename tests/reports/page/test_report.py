@@ -20,7 +20,7 @@ from gristmill.reports.page import figures, markup, pairs, samples
 from gristmill.reports.page.distributions import Distribution, measured
 from gristmill.reports.page.tables import CorpusTables
 from gristmill.reports.page.thresholds import limits
-from gristmill.store.manifest import lock_of
+from gristmill.store.manifest import make_lock
 from gristmill.tables import schema
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl, lay_out, pages
@@ -154,12 +154,12 @@ def test_limits_are_those_that_the_verdicts_name(corpus: Path) -> None:
 def test_every_step_that_compares_says_its_limits() -> None:
     """The checks that are asked for are those that `decide` makes: here of Gopher's rules."""
     from gristmill.filters import Gopher
-    from gristmill.filters.api.step import checks_of
+    from gristmill.filters.api.step import active_checks
 
     step = Gopher(rules="lab", min_words=77)
     names = ("words", "word_length", "symbol_ratio", "bullet_lines", "ellipsis_lines")
     types = dict.fromkeys((*names, "top_2gram", "top_3gram"), pa.array([], pa.float64()))
-    checks = checks_of(step, types)
+    checks = active_checks(step, types)
     assert ("length", "words", "<", 77) in checks
     assert {check.measure for check in checks} == set(types)
     assert any(kind.name == "gopher" for kind in all_built_in())
@@ -170,7 +170,7 @@ def test_sources_reasons_hosts_and_lengths_beside_plain_counts(corpus: Path) -> 
     manifest = json.loads((corpus / "manifest.json").read_bytes())
     names = [shard["source"] for shard in manifest["raw_shards"]]
     reasons = Counter(
-        (names[schema.shard_of(row["document"])], row["reason"])
+        (names[schema.shard_number(row["document"])], row["reason"])
         for row in verdicts
         if row["reason"]
     )
@@ -185,7 +185,7 @@ def test_sources_reasons_hosts_and_lengths_beside_plain_counts(corpus: Path) -> 
         sizes, clusters = figures.clusters(tables)
         pairs_of = figures.similarities(tables)
     for name, one in sources.items():
-        assert one.kept == sum(names[schema.shard_of(row["document"])] == name for row in kept)
+        assert one.kept == sum(names[schema.shard_number(row["document"])] == name for row in kept)
         lost = {
             step: sum(
                 n
@@ -342,7 +342,7 @@ def test_what_is_no_corpus_is_refused(corpus: Path, tmp_path: Path) -> None:
     changed = text.replace('"format": 2', '"format": 9')
     (tmp_path / "copy/manifest.json").write_text(changed)
     assert "disagree" in refused(tmp_path / "copy")
-    (tmp_path / "copy/manifest.lock").write_bytes(lock_of(changed.encode()))
+    (tmp_path / "copy/manifest.lock").write_bytes(make_lock(changed.encode()))
     assert "has format 9; this gristmill reads formats 1 to 2" in refused(tmp_path / "copy")
     (tmp_path / "copy/manifest.json").unlink()
     (tmp_path / "copy/manifest.lock").unlink()  # as a run that was stopped leaves it

@@ -33,7 +33,7 @@ from gristmill.dedup.settings import FrequentLines
 from gristmill.engine.relations import Opener
 from gristmill.errors import Damaged
 from gristmill.store.parts import open_table, read_batches
-from gristmill.tables.columns import strings_of, utf8_buffers
+from gristmill.tables.columns import utf8_buffers, view_strings
 
 if TYPE_CHECKING:
     from gristmill.kernels.text import lines as kernels
@@ -251,7 +251,7 @@ def _slices(data: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> pa.Array
     """Stretches of a buffer of texts, which may overlap, as strings."""
     offsets = np.append(0, np.cumsum(stops - starts)).astype(np.int32)
     places = np.repeat(starts - offsets[:-1], stops - starts) + np.arange(offsets[-1])
-    return strings_of(offsets, data[places])
+    return view_strings(offsets, data[places])
 
 
 class LineList(NamedTuple):
@@ -298,7 +298,7 @@ class LineRemover:
         if not removed.any():
             return batch
         removed = _covered(np.flatnonzero(removed), hashed.ends, len(removed))
-        new = strings_of(*cut_lines(hashed.data, hashed.lines, removed))
+        new = view_strings(*cut_lines(hashed.data, hashed.lines, removed))
         self.counts["cut"] += int(removed.sum())
         self.counts["documents"] += int(
             np.count_nonzero(np.diff(np.append(0, np.cumsum(removed))[hashed.lines.offsets]))

@@ -104,7 +104,7 @@ def write_likely(task: LikelyTask) -> Path:
     """Write the pairs of a range whose signatures do not rule them out, LIKELY."""
     rows, near, numbers = task.rows, task.near, map_array(task.references, np.int64)
     target = fresh(task.work, "likely")
-    lefts, rights = _pairs_of(rows.pairs, task.low, task.high)
+    lefts, rights = _read_pairs(rows.pairs, task.low, task.high)
     with pq.ParquetWriter(target, LIKELY, compression="zstd") as writer:
         for start in range(0, len(lefts), PAIRS):
             left, right = lefts[start : start + PAIRS], rights[start : start + PAIRS]
@@ -181,7 +181,7 @@ def _ranges(found: list[Path]) -> list[tuple[int, int]]:
     return list(pairwise([0, *(cut for cut in cuts if cut), last + 1]))
 
 
-def _pairs_of(found: list[Path], low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+def _read_pairs(found: list[Path], low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the pairs of a range of documents in files of pairs, each once, sorted."""
     columns: list[tuple[np.ndarray, np.ndarray]] = []
     for path in found:

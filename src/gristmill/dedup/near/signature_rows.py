@@ -29,7 +29,7 @@ from gristmill.dedup.settings import Near
 from gristmill.dedup.shard_tables import ShardTables, grouped
 from gristmill.engine.executor import Executor, fresh
 from gristmill.store.parts import read_batches
-from gristmill.tables.columns import rows_of
+from gristmill.tables.columns import view_rows
 
 KEYS = 1 << 23  # keys of one partition of an index, before those that occur once are left out
 FINER = 4  # without an index, partitions have a part of them: more tasks
@@ -210,7 +210,7 @@ def lay_out(task: LayoutTask) -> LaidOut:
                     continue
                 documents = np.ascontiguousarray(batch["document"].to_numpy())
                 places = documents if task.order is None else read_places(task.order, documents)
-                values = np.ascontiguousarray(rows_of(batch["signature"], np.uint32))
+                values = np.ascontiguousarray(view_rows(batch["signature"], np.uint32))
                 scopes = np.full(len(batch), table.scope, np.uint64)
                 keys = minhash.band_keys(values, scopes, bands=near.bands, rows=near.rows)
                 buffer.add(

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gristmill.dedup.disk_arrays import map_array
-from gristmill.dedup.substrings.windows import MEMBER, MemberFiles, lengths_of, read_members
+from gristmill.dedup.substrings.windows import MEMBER, MemberFiles, context_lengths, read_members
 from gristmill.engine.executor import Executor, fresh
 from gristmill.engine.relations import Relations
 from gristmill.store.parts import read_batches
@@ -79,7 +79,7 @@ def partition_bits(runs: int, size: int) -> int:
     return bits
 
 
-def spans_of(
+def find_repeated_spans(
     files: list[MemberFiles],
     bits: int,
     windows: WindowSettings,
@@ -107,7 +107,7 @@ def compare(task: WindowPartition) -> Path:
 
     target = fresh(task.work, f"found-{task.place:04d}")
     members, scopes, contexts, mapped = _loaded(task)
-    lengths = lengths_of(members, task.windows.size)
+    lengths = context_lengths(members, task.windows.size)
     starts = np.cumsum(lengths) - lengths
     order = np.lexsort((members["position"], members["document"], members["hash"], scopes))
     hashes, ordered = members["hash"][order], scopes[order]

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from gristmill.dedup.settings import Substrings
 from gristmill.errors import Damaged
-from gristmill.tables.columns import strings_of, utf8_buffers
+from gristmill.tables.columns import utf8_buffers, view_strings
 from gristmill.tables.schema import first_document
 
 
@@ -59,7 +59,7 @@ class SpanCutter:
                 "those that it was written for"
             )
         new_offsets, new_data, removed = cut(offsets, data, spans, boundary=self._settings.boundary)
-        new = strings_of(new_offsets, new_data)
+        new = view_strings(new_offsets, new_data)
         self.counts["cut"] += int(removed.spans.sum())
         self.counts["bytes"] += int(removed.bytes.sum())
         self.counts["documents"] += int(np.count_nonzero(removed.bytes))

@@ -1,6 +1,6 @@
 """Windows that may occur again: what each shard says of its windows.
 
-    texts -> anchors_of       hash, places: one row a run of windows (kernels/substrings/runs.py)
+    texts -> make_anchors     hash, places: one row a run of windows (kernels/substrings/runs.py)
     texts -> write_members    of the runs whose anchor occurs again all that comparing them needs,
                               in a file of bytes and a file of MEMBER, sorted by partition in blocks
 
@@ -41,7 +41,7 @@ class MemberFiles(NamedTuple):
     scope: int  # documents of different scopes are never compared
 
 
-def anchors_of(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+def make_anchors(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
     """Yield the anchors of all windows of `size` bytes: ANCHORS."""
     from gristmill.kernels.substrings.runs import find_runs
 
@@ -123,9 +123,9 @@ def _sorted(
 
     members = np.concatenate([members for members, _ in waiting])
     contexts = np.concatenate([contexts for _, contexts in waiting])
-    lengths = lengths_of(members, size)
+    lengths = context_lengths(members, size)
     starts = np.cumsum(lengths) - lengths
-    partitions = partition_of(members["hash"], bits)
+    partitions = partition_numbers(members["hash"], bits)
     order = np.argsort(partitions, kind="stable")
     counts = np.stack(
         [
@@ -137,12 +137,12 @@ def _sorted(
     return members[order], gather(contexts, starts[order], lengths[order]), counts
 
 
-def lengths_of(members: np.ndarray, size: int) -> np.ndarray:
+def context_lengths(members: np.ndarray, size: int) -> np.ndarray:
     """Return the bytes of each member's context."""
     return np.asarray(members["count"].astype(np.int64) + (size - 1))
 
 
-def partition_of(hashes: np.ndarray, bits: int) -> np.ndarray:
+def partition_numbers(hashes: np.ndarray, bits: int) -> np.ndarray:
     """Return the partition of each anchor: (n,) int64."""
     if bits == 0:
         return np.zeros(len(hashes), np.int64)

@@ -232,7 +232,7 @@ def _of_batch(
     use: str, function: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch
 ) -> pa.Array:
     """Return the reasons of a function for batches, (n,) string."""
-    where = rows_of(batch)
+    where = name_rows(batch)
     try:
         reasons = function(batch)
     except (Exception, SystemExit) as error:
@@ -260,7 +260,7 @@ def _of_batch(
     return reasons
 
 
-def rows_of(batch: pa.RecordBatch) -> str:
+def name_rows(batch: pa.RecordBatch) -> str:
     """Return the documents of a batch, for an error."""
     if not len(batch):
         return "no document"

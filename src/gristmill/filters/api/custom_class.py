@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.errors import RecipeError
-from gristmill.filters.api.custom import REASON, REASONS, find_source, load, rows_of
+from gristmill.filters.api.custom import REASON, REASONS, find_source, load, name_rows
 from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step
 
 TAKEN = ("name", "use", "version", "thresholds", "table")  # no parameter can be called so
@@ -43,7 +43,7 @@ def find_class(use: str, folder: Path) -> Input | None:
     return Input(path.name, str(path), sha256(data).hexdigest())
 
 
-def class_of(use: str, file: Input, table: Mapping[str, Any]) -> type[Step] | None:
+def load_class(use: str, file: Input, table: Mapping[str, Any]) -> type[Step] | None:
     """Return the class that `use` names, as a [[step]] table means it; None where it is a function
     after all. The file runs once in a process.
 
@@ -75,7 +75,7 @@ def _named(use: str, found: type[Step]) -> type[Step]:
         call = _loud(use, "load", found.load, self, given)
 
         def measure(batch: pa.RecordBatch) -> Measured:
-            measured = _loud(use, rows_of(batch), call, batch)
+            measured = _loud(use, name_rows(batch), call, batch)
             return _checked(use, batch, measured, own_table=found.table is not None)
 
         return measure
@@ -143,7 +143,7 @@ def _checked(use: str, batch: pa.RecordBatch, found: Any, *, own_table: bool) ->
     for name, column in columns.items():
         if not isinstance(column, pa.Array) or len(column) != len(batch):
             raise RecipeError(
-                f"{use}: {rows_of(batch)}: {name} must be a pyarrow.Array of {len(batch)} rows"
+                f"{use}: {name_rows(batch)}: {name} must be a pyarrow.Array of {len(batch)} rows"
             )
     if (found.found is not None) != own_table:
         raise RecipeError(
@@ -151,5 +151,5 @@ def _checked(use: str, batch: pa.RecordBatch, found: Any, *, own_table: bool) ->
         )
     text = found.text
     if text is not None and (text.type != pa.string() or text.null_count):
-        raise RecipeError(f"{use}: {rows_of(batch)}: text must be strings without nulls")
+        raise RecipeError(f"{use}: {name_rows(batch)}: text must be strings without nulls")
     return found

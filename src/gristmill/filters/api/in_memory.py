@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from gristmill.errors import ArgumentError
 from gristmill.filters.api.custom import RESERVED, function_measure
-from gristmill.filters.api.judge import Judged, Judgement, NamedStep, named, schemas_of
+from gristmill.filters.api.judge import Judged, Judgement, NamedStep, make_schemas, named
 from gristmill.filters.api.judge import judge as judge_rows
 from gristmill.filters.api.one_text import judge_one
 from gristmill.filters.api.step import Step, keep_all
@@ -30,13 +30,13 @@ from gristmill.filters.api.step_inputs import PIN, find
 from gristmill.filters.api.texts import BatchTexts
 from gristmill.tables import schema
 from gristmill.tables.user_texts import (
-    batches_of,
     is_dataset,
     is_stream,
-    kept_of,
     mapped,
+    select_kept,
+    slice_batches,
     streamed,
-    table_of,
+    to_table,
 )
 
 HELD = 16  # steps whose models and lists stay in memory
@@ -115,7 +115,7 @@ def judge(texts: Any, steps: Any, *, text: str = "text") -> Any:
     table = pa.concat_tables(
         [
             _verdicts(raw, judged, loaded)
-            for raw, judged in _judged(table_of(_only_text(texts, text), text), loaded)
+            for raw, judged in _judged(to_table(_only_text(texts, text), text), loaded)
         ]
         or [_nothing(loaded)]
     )
@@ -144,8 +144,8 @@ def keep(texts: Given, steps: Any, *, text: str = "text") -> Given:
         return mapped(texts, partial(keep, steps=chosen, text=text))  # type: ignore[no-any-return]
     if is_stream(texts):
         return _kept_stream(texts, chosen)  # type: ignore[return-value,arg-type]
-    kept, left = _kept(table_of(_only_text(texts, text), text), [_load(step) for step in chosen])
-    return kept_of(texts, kept, left, text)  # type: ignore[no-any-return]
+    kept, left = _kept(to_table(_only_text(texts, text), text), [_load(step) for step in chosen])
+    return select_kept(texts, kept, left, text)  # type: ignore[no-any-return]
 
 
 def mask(texts: Any, steps: Any, *, text: str = "text") -> np.ndarray:
@@ -159,7 +159,7 @@ def mask(texts: Any, steps: Any, *, text: str = "text") -> np.ndarray:
     [False, True]
     """
     loaded = [_load(step) for step in _steps(steps)]
-    return _kept(table_of(_only_text(texts, text), text), loaded)[0]
+    return _kept(to_table(_only_text(texts, text), text), loaded)[0]
 
 
 def _only_text(texts: Any, text: str) -> Any:
@@ -274,7 +274,7 @@ def _ready(step: Filter) -> LoadedStep:
     filled = [] if said.text is None else ["text", *said.columns]
     if getattr(step, "takes_pages", False):  # without a page it fills nothing
         filled += ["title", "declared_language"]
-    return LoadedStep(call, schemas_of([call])[0], tuple(filled))
+    return LoadedStep(call, make_schemas([call])[0], tuple(filled))
 
 
 def _of_function(measure: Any, batch: pa.RecordBatch, texts: BatchTexts) -> Any:
@@ -299,7 +299,7 @@ def _judged(table: pa.Table, loaded: list[LoadedStep]) -> Iterator[tuple[pa.Reco
     measures = pa.schema([schema.DOCUMENTS.field("document"), *fields])
     steps = [one.step for one in loaded]
     first = 0
-    for part in batches_of(table):
+    for part in slice_batches(table):
         raw = _raw(part, first)
         first += len(part)
         yield raw, judge_rows(raw, steps, measures)

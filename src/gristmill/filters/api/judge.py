@@ -83,7 +83,7 @@ def named(
     return NamedStep(name or step.name, call, isinstance(measure, TextMeasure))
 
 
-def schemas_of(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
+def make_schemas(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
     """Return the schemas of all that the steps measure, and by step of its own table: an empty
     batch shows the types.
     """

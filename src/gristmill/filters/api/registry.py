@@ -19,7 +19,7 @@ from gristmill.filters.api.step import Step
 def built_in(name: str) -> type[Step] | None:
     """Return the step of that name that comes with gristmill; None: there is none."""
     module = _modules().get(name)
-    return None if module is None else _step_of(module, name)
+    return None if module is None else _find_step(module, name)
 
 
 def all_built_in() -> Iterator[type[Step]]:
@@ -38,7 +38,7 @@ def _modules() -> dict[str, str]:
     return {module.name.rpartition(".")[2]: module.name for module in found if not module.ispkg}
 
 
-def _step_of(module: str, name: str) -> type[Step] | None:
+def _find_step(module: str, name: str) -> type[Step] | None:
     """Return the first class of a module that is the step of a name; its variants come after it."""
     for value in vars(importlib.import_module(module)).values():
         if (

@@ -267,11 +267,11 @@ def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision
     )
 
 
-# The comparisons that a step's `decide` makes, while `checks_of` asks for them.
+# The comparisons that a step's `decide` makes, while `active_checks` asks for them.
 _ASKED: ContextVar[list[Check] | None] = ContextVar("asked", default=None)
 
 
-def checks_of(step: Step, measures: Mapping[str, pa.Array]) -> list[Check]:
+def active_checks(step: Step, measures: Mapping[str, pa.Array]) -> list[Check]:
     """Return the comparisons by which a step decides, in order, those that are switched off left
     out; none where it decides in another way. `measures` are its own, of no row: they only have
     their types.

@@ -23,7 +23,7 @@ from gristmill.filters.api.step import Input, Step
 from gristmill.store.http import urls
 from gristmill.store.http.remotes import Remote
 from gristmill.store.http.transfer import Transfer
-from gristmill.store.parts import sha256_of
+from gristmill.store.parts import hash_file
 
 PIN = "#sha256="
 
@@ -65,7 +65,7 @@ def find(what: str, location: str, folder: Path, transfer: Transfer) -> Input:
 def _file(what: str, place: str, folder: Path) -> Input:
     path = _local(what, place, folder)
     try:
-        return Input(path.name, str(path), sha256_of(path)[1])
+        return Input(path.name, str(path), hash_file(path)[1])
     except FileNotFoundError as error:
         raise RecipeError(f"{what} = {place!r}: {_how(what, path, place)}") from error
     except OSError as error:

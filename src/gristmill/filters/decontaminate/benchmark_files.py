@@ -36,7 +36,7 @@ LONGEST = 1 << 24  # characters of one line; no item is as long
 LIST = "[]"
 
 
-def kind_of(name: str, path: str, file: str) -> Kind:
+def detect_kind(name: str, path: str, file: str) -> Kind:
     """Return what a file is, by its name and first bytes. Raises RecipeError where it cannot be
     read.
     """

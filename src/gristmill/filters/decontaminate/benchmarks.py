@@ -229,7 +229,7 @@ def _items(place: int, benchmark: Benchmark, inputs: Inputs) -> Iterator[_Item]:
             f"[{number}]" if len(benchmark.files) > 1 else ""
         )
         name = f"{name}: {given.name}"
-        kind = benchmark.kind or files.kind_of(name, given.path, given.name)
+        kind = benchmark.kind or files.detect_kind(name, given.path, given.name)
         stated = benchmark.kind is not None
         if kind == "text":
             if benchmark.fields or benchmark.id or benchmark.columns:

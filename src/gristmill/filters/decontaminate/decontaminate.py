@@ -231,7 +231,7 @@ def _measure(step: Decontaminate, loaded: LoadedBenchmarks, batch: pa.RecordBatc
         found, similarities = _joined(found, similar, loaded.table, floor, step.similarity or 0.0)
     if not common:  # what a row says without common n-grams is not known yet: none can be left out
         found, similarities = _fewer(found, similarities, loaded.table)
-    hits = overlap.hits_of(found, loaded.table) if common else None
+    hits = overlap.count_hits(found, loaded.table) if common else None
     return Measured(measures, found=_rows(loaded, batch, found, hits, similarities))
 
 

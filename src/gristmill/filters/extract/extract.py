@@ -46,8 +46,8 @@ from msgspec import Meta
 
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check
-from gristmill.filters.extract.page_rows import Page, columns_of, is_page, texts_of
-from gristmill.filters.extract.tree_depth import depth_of
+from gristmill.filters.extract.page_rows import Page, is_page, merge_texts, page_columns
+from gristmill.filters.extract.tree_depth import tree_depth
 from gristmill.tables.columns import utf8_buffers, well_formed
 
 # Parameters that our own extraction has not, nor this value of `format`.
@@ -158,12 +158,12 @@ class Extract(Step, frozen=True, kw_only=True):
                 else None
                 for row in range(len(batch))
             ]
-            measures = {"bytes": pa.array(sizes, mask=~pages), **main_text.measures_of(found)}
+            measures = {"bytes": pa.array(sizes, mask=~pages), **main_text.make_measures(found)}
             columns = [
                 Page() if page is None else Page(page.text, page.title, page.language)
                 for page in found
             ]
-            filled = columns_of(columns, batch)
+            filled = page_columns(columns, batch)
             if self.metadata:
                 extras = zip(batch["extra"].to_pylist(), found, strict=True)
                 filled["extra"] = pa.array(
@@ -175,7 +175,7 @@ class Extract(Step, frozen=True, kw_only=True):
                     ],
                     pa.string(),
                 )
-            return Measured(measures, texts_of(columns, batch["text"]), filled)
+            return Measured(measures, merge_texts(columns, batch["text"]), filled)
 
         return measure
 
@@ -371,7 +371,7 @@ class LibraryExtract(Step, frozen=True, kw_only=True):
                 [None if page.text is None else len(page.text) for page in found], pa.int64()
             ),
         }
-        return Measured(measures, texts_of(found, column), columns_of(found, batch))
+        return Measured(measures, merge_texts(found, column), page_columns(found, batch))
 
     def _page(self, source: str, most_deep: int, extract: Extractor | None) -> Page:
         """Return one page: its depth where it may be over max_depth; with an extractor its text."""
@@ -385,7 +385,7 @@ class LibraryExtract(Step, frozen=True, kw_only=True):
                 steps = WALK * len(root.get_elements_by_tag_name("*"))
                 if steps > self.max_steps:
                     return Page(failed=0, steps=steps)
-                depth = depth_of(root, self.max_depth + 1)
+                depth = tree_depth(root, self.max_depth + 1)
             if extract is None or (depth is not None and depth > self.max_depth):
                 return Page(depth=depth, failed=0)
             title = " ".join(well_formed(tree.title or "").split()) or None

@@ -198,7 +198,7 @@ class Extractor:
         return None
 
 
-def measures_of(found: Sequence[MainText | None]) -> dict[str, pa.Array]:
+def make_measures(found: Sequence[MainText | None]) -> dict[str, pa.Array]:
     """Return the measures of n rows; null where there is no page."""
 
     def column(of: Callable[[MainText], float], kind: pa.DataType) -> pa.Array:
@@ -211,9 +211,9 @@ def measures_of(found: Sequence[MainText | None]) -> dict[str, pa.Array]:
         "kept_share": column(lambda page: page.words_kept / max(page.words, 1), part),
         "link_share": column(lambda page: page.linked_kept / max(page.letters_kept, 1), part),
         "characters": column(lambda page: len(page.text), whole),
-        **{f"type_{name}": column(_share_of(place), part) for place, name in enumerate(TYPES)},
+        **{f"type_{name}": column(_share_at(place), part) for place, name in enumerate(TYPES)},
     }
 
 
-def _share_of(place: int) -> Callable[[MainText], float]:
+def _share_at(place: int) -> Callable[[MainText], float]:
     return lambda page: float(page.types[place])

@@ -25,13 +25,13 @@ class Page(NamedTuple):
     steps: int | None = None  # null: as bounded before
 
 
-def texts_of(found: list[Page], before: pa.Array) -> pa.Array:
+def merge_texts(found: list[Page], before: pa.Array) -> pa.Array:
     """Return the extracted texts; what was not extracted stays as it was."""
     texts = pa.array([page.text for page in found], pa.string())
     return texts if texts.null_count == 0 else pc.coalesce(texts, before)
 
 
-def columns_of(found: list[Page], batch: pa.RecordBatch) -> dict[str, pa.Array]:
+def page_columns(found: list[Page], batch: pa.RecordBatch) -> dict[str, pa.Array]:
     """Return a page's title, and its language where none was declared; other rows keep what they
     have.
     """

@@ -3,7 +3,7 @@
 from typing import Any
 
 
-def depth_of(root: Any, most: int) -> int:
+def tree_depth(root: Any, most: int) -> int:
     """Return how many elements lie in one another from an element down, itself counted; at `most`
     counting stops.
     """

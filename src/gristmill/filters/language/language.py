@@ -301,13 +301,13 @@ def numbers_only(where: str, scores: np.ndarray) -> np.ndarray:
 @cache
 def _model(file: Input) -> tuple[Any, list[str]]:
     """Return a model for a kernel (LabelledModel), or the library's own; its labels."""
-    from gristmill.filters.models.fasttext_file import labels_of, mapped, read
+    from gristmill.filters.models.fasttext_file import mapped, read, read_labels
 
     try:
         with open(file.path, "rb") as opened:
             data = mapped(opened)
         known = read(data)
-        labels = known.labels if known is not None else labels_of(data)
+        labels = known.labels if known is not None else read_labels(data)
     except OSError as error:
         raise RecipeError(f"language.model: {file.path}: {error.strerror}") from error
     except ValueError as error:  # an empty file is one as well

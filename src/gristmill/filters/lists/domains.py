@@ -25,7 +25,7 @@ class Split(NamedTuple):
     host: str
 
 
-def host_of(url: str) -> str:
+def written_host(url: str) -> str:
     """Return a URL's host as it is written: without scheme, user, port, white space around it and
     last dots.
     """
@@ -69,7 +69,7 @@ class Suffixes:
 
     def split(self, url: str) -> Split:
         """Return the registered domain of a URL's host, and the host."""
-        labels = host_of(url).split(".")
+        labels = written_host(url).split(".")
         start = self._start(labels)
         # A host that is a public suffix itself is registered to nobody.
         if start is None or start == 0 or not labels[start - 1]:

@@ -35,7 +35,7 @@ from msgspec import Meta
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Inputs, Measured, Step
 from gristmill.filters.lists import lists
-from gristmill.filters.lists.domains import Suffixes, host_of
+from gristmill.filters.lists.domains import Suffixes, written_host
 from gristmill.filters.lists.lists import Entries
 from gristmill.tables.columns import utf8_buffers
 
@@ -322,7 +322,7 @@ def _not_allowed(column: pa.Array, buffers: Buffers, allow: _List) -> np.ndarray
     numbers = find_domains(*buffers, allow.table, fold=True)
     uncut = np.flatnonzero(numbers < 0)
     hosts = pa.array(
-        [host_of(url) for url in column.take(pa.array(uncut)).to_pylist()], pa.string()
+        [written_host(url) for url in column.take(pa.array(uncut)).to_pylist()], pa.string()
     )
     numbers[uncut] = find_domains(*utf8_buffers(hosts), allow.table, cut=False, fold=True)
     return np.flatnonzero(numbers == 0)

@@ -139,7 +139,7 @@ def _linear(texts: BatchTexts, weights: Any) -> np.ndarray:
 def _by_fasttext(where: str, file: Input, label: str | None, data: mmap) -> Score:
     from gristmill.filters.models import fasttext_file
 
-    labels = fasttext_file.labels_of(data)
+    labels = fasttext_file.read_labels(data)
     wanted = (label or "").removeprefix(PREFIX)
     if wanted not in labels:
         shown = ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")

@@ -39,7 +39,7 @@ from gristmill.errors import RecipeError
 from gristmill.filters.api.corpus_rules import CorpusRule, Kept, RuleResult
 from gristmill.filters.api.step import Inputs, Measured, Step
 from gristmill.store.parts import read_batches
-from gristmill.tables.schema import shard_of
+from gristmill.tables.schema import shard_number
 
 Combine = Literal["max", "mean", "rank_mean", "bucket_max"]
 VALUED = pa.schema([pa.field("value", pa.float64())])
@@ -154,7 +154,7 @@ class EnsembleRule(NamedTuple):
             dropped.append((documents[low], bucket[low]))
             path = work / f"{len(written):05d}.parquet"
             pq.write_table(pa.table([documents, scores, bucket], schema=SCORED), path)
-            written[shard_of(int(documents[0]))] = path
+            written[shard_number(int(documents[0]))] = path
         documents, values = (np.concatenate(columns) for columns in zip(*dropped, strict=True))
         report = {
             "scores": list(self.scores),
@@ -173,7 +173,7 @@ class EnsembleRule(NamedTuple):
         """Return the documents of a shard that have a score, (n,) int64, and their combined ones,
         (n,) float64.
         """
-        found = [_scores_of(shard, name) for name in self.scores]
+        found = [_read_scores(shard, name) for name in self.scores]
         documents = np.unique(np.concatenate([documents for documents, _ in found]))
         total = np.zeros(len(documents))
         best = np.full(len(documents), -np.inf)
@@ -209,7 +209,7 @@ class ScoreRanks(NamedTuple):
         work: Path,
     ) -> "ScoreRanks":
         """Return the ranks of a measure, times `sign`."""
-        values = (_scores_of(shard, name)[1] * sign for shard in shards)
+        values = (_read_scores(shard, name)[1] * sign for shard in shards)
         return cls.of_values(values, relations, work)
 
     @classmethod
@@ -254,7 +254,7 @@ class ScoreRanks(NamedTuple):
         return int(self.below[-1])
 
 
-def _scores_of(shard: Kept, name: str) -> tuple[np.ndarray, np.ndarray]:
+def _read_scores(shard: Kept, name: str) -> tuple[np.ndarray, np.ndarray]:
     try:
         return shard.measure(name)
     except (KeyError, pa.ArrowException) as error:

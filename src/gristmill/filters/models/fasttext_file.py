@@ -123,7 +123,7 @@ def read_bag(data: bytes | mmap) -> KnownBag | None:
     return KnownBag(bag, labels)
 
 
-def labels_of(data: bytes | mmap) -> list[str]:
+def read_labels(data: bytes | mmap) -> list[str]:
     """Return the labels of a model file, without `__label__`.
 
     A file that is none is a ValueError that says why.

@@ -46,7 +46,7 @@ from gristmill.filters.api.step import (
 )
 from gristmill.filters.models import model_file
 from gristmill.filters.models.library_trials import try_file
-from gristmill.tables.columns import strings_of, utf8_buffers
+from gristmill.tables.columns import utf8_buffers, view_strings
 
 Share = Annotated[float, Meta(gt=0.0, lt=1.0)]
 LN_10 = 2.302585092994046
@@ -195,7 +195,7 @@ def _by_kenlm(where: str, file: Input, head: bytes, words: str) -> Callable[[pa.
             from gristmill.kernels.unicode.normalised import normalise
 
             bounds, data = normalise(*utf8_buffers(lines))
-            lines = strings_of(bounds.astype(np.int32), data)
+            lines = view_strings(bounds.astype(np.int32), data)
         totals, tokens = np.zeros(len(lines)), np.zeros(len(lines), np.int64)
         for row, line in enumerate(lines.to_pylist()):
             if count := len(line.encode().split()):

@@ -3,8 +3,8 @@
     document,edu,topic                            a row for each document that was scored
     {"document": 4294967301, "edu": 3.2, "topic": "science"}
 
-    file -> columns_of    which of the wanted columns it has
-         -> blocks        keys and values, in bounded memory
+    file -> check_columns   which of the wanted columns it has
+         -> blocks          keys and values, in bounded memory
 
 A key says which document a row is of, and is two 64-bit numbers:
 
@@ -88,7 +88,7 @@ class Labels:
         return {name: list(places) for name, places in self._places.items()}
 
 
-def columns_of(file: Input, where: str, wanted: Wanted) -> tuple[str, ...]:
+def check_columns(file: Input, where: str, wanted: Wanted) -> tuple[str, ...]:
     """Return the names of the wanted columns that a file has. Raises RecipeError: it has none, has
     no key, or is no such file.
     """
@@ -260,7 +260,7 @@ def _keys(rows: pa.RecordBatch, where: str, first: int, wanted: Wanted) -> np.nd
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if wanted.by == "document":
-        numbers = _numbers_of(column, at, first)
+        numbers = _document_numbers(column, at, first)
         urls = rows["url"] if "url" in rows.schema.names and wanted.key != "url" else None
         if urls is not None and not _is_text(urls.type):
             urls = None
@@ -284,7 +284,7 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _numbers_of(column: pa.Array, at: str, first: int) -> np.ndarray:
+def _document_numbers(column: pa.Array, at: str, first: int) -> np.ndarray:
     """Documents' numbers, (n,) int64, of numbers or of `shard:row`."""
     if pa.types.is_integer(column.type):
         try:

@@ -50,7 +50,7 @@ from gristmill.filters.models.score_files import (
     ScoreBlock,
     Wanted,
     blocks,
-    columns_of,
+    check_columns,
     digests,
     document_keys,
 )
@@ -157,7 +157,7 @@ class GivenScores(Step, frozen=True, kw_only=True):
     def _measure(
         self, wanted: Wanted, indexes: Sequence[ScoreIndex], batch: pa.RecordBatch
     ) -> Measured:
-        keys, has_key = _keys_of(batch, wanted.by)
+        keys, has_key = _document_keys(batch, wanted.by)
         missing = np.zeros(len(batch), np.int64)
         repeats = np.zeros(len(batch), np.int64)
         found: dict[str, pa.Array] = {}
@@ -221,7 +221,7 @@ def _by_columns(
     """
     found: dict[tuple[str, ...], dict[str, Input]] = {}
     for where, file in files.items():
-        found.setdefault(columns_of(file, where, wanted), {})[where] = file
+        found.setdefault(check_columns(file, where, wanted), {})[where] = file
     for name, field in wanted.fields.items():
         having = [names for names in found if name in names]
         if not having:
@@ -276,7 +276,7 @@ def _repeated(
     )
 
 
-def _keys_of(batch: pa.RecordBatch, by: By) -> tuple[np.ndarray, np.ndarray]:
+def _document_keys(batch: pa.RecordBatch, by: By) -> tuple[np.ndarray, np.ndarray]:
     """Return the keys of n documents, (n, 2) uint64, and which documents have one, (n,) bool."""
     every = np.ones(len(batch), bool)
     if by == "document":

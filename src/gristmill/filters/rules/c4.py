@@ -30,7 +30,7 @@ from msgspec import Meta
 
 from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check, measured
 from gristmill.filters.api.texts import BatchTexts, TextMeasure
-from gristmill.tables.columns import strings_of, utf8_buffers
+from gristmill.tables.columns import utf8_buffers, view_strings
 
 
 class C4(Step, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class C4(Step, frozen=True, kw_only=True):
 
         def measure(texts: BatchTexts) -> Measured:
             lines = self.cut(texts)
-            left = BatchTexts(strings_of(lines.offsets, lines.data))
+            left = BatchTexts(view_strings(lines.offsets, lines.data))
             sentences = count_sentences(left.data, left.separate_words, whole_words=False)
             found = self.measure(lines, left.words, sentences, automaton)
             same = found.text is not None and len(utf8_buffers(found.text)[1]) == len(left.data)
@@ -149,7 +149,7 @@ class C4(Step, frozen=True, kw_only=True):
             "lines_javascript": lines.fates[c4_lines.WITH_SCRIPT],
             "lines_policy": lines.fates[c4_lines.WITH_POLICY],
         }
-        text = strings_of(*_stripped(lines, bounds))
+        text = view_strings(*_stripped(lines, bounds))
         found = measured({name: array.astype(np.float64) for name, array in values.items()})
         if automaton is not None:
             find = aho_corasick.find_bounded if self.bad_words_bounded else aho_corasick.find_first

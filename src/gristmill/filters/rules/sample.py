@@ -69,7 +69,7 @@ class HashSample(Step, frozen=True, kw_only=True):
     def _measure(self, batch: pa.RecordBatch) -> Measured:
         keys = batch["text" if self.by == "text" else "url"].to_pylist()
         if self.by == "host":
-            keys = [None if key is None else host_of(key) for key in keys]
+            keys = [None if key is None else lower_host(key) for key in keys]
         places = [np.nan if key is None else self.place(key) for key in keys]
         missing = pa.array([int(key is None) for key in keys], pa.int64())
         return Measured({**measured({"place": np.array(places, np.float64)}), "missing": missing})
@@ -89,7 +89,7 @@ class HashSample(Step, frozen=True, kw_only=True):
         return check(checks, measures)
 
 
-def host_of(url: str) -> str | None:
+def lower_host(url: str) -> str | None:
     """Return the host of a URL, in small letters; None: it has none."""
     try:
         return urlsplit(url).hostname or None

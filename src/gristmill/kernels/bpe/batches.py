@@ -13,8 +13,8 @@ from gristmill.kernels.bpe.merging import NO_TOKEN
 from gristmill.kernels.bpe.pairs import (
     UNRANKED,
     is_pair,
+    join_pair,
     merged_token,
-    pair_of,
     place_of_pair,
     rank_in_line,
     rank_of_pair,
@@ -59,7 +59,7 @@ class PieceBatch(NamedTuple):
 
 
 @helper
-def addresses_of(batch):
+def batch_addresses(batch):
     """Return the addresses of a batch's arrays."""
     return (
         address_of(batch.keys),
@@ -124,7 +124,7 @@ def _find_merges(count, batch, rules):
         above = (living | (ONE << np.uint64(END))) & ((ALL << np.uint64(at)) << ONE)
         absorbed = count_trailing_zeros(above)
         above = (above & (above - ONE)) | (ONE << np.uint64(END))
-        after = pair_of(token, parts[first + count_trailing_zeros(above)])
+        after = join_pair(token, parts[first + count_trailing_zeros(above)])
         place, mark = place_of_pair(after, size)
         prefetch(table, place)
         merges[merge] = at
@@ -134,7 +134,7 @@ def _find_merges(count, batch, rules):
         merges[merge + 5] = mark
         before = highest_bit(living & ((ONE << np.uint64(at)) - ONE))
         before = before if before >= 0 else np.int64(END)
-        place, mark = place_of_pair(pair_of(parts[first + before], token), size)
+        place, mark = place_of_pair(join_pair(parts[first + before], token), size)
         prefetch(table, place)
         merges[merge + 2] = before
         merges[merge + 6] = place

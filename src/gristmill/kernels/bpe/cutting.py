@@ -19,7 +19,7 @@ from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.groups import Int64s, Uint64s
 from gristmill.kernels.jit.loads import ONE
 from gristmill.kernels.jit.vectors import address_of
-from gristmill.kernels.unicode.tables import width_of
+from gristmill.kernels.unicode.tables import lead_width
 
 BITS = 19  # joints has 2 ** BITS bits: o200k sets 12,000 of them
 WORDS = (1 << BITS) >> 6
@@ -50,7 +50,7 @@ def addresses_of_cuts(cuts):
 
 
 @helper
-def _bit_of(joint):
+def _joint_bit(joint):
     """Return the number of a joint's bit."""
     return (joint * GOLDEN) >> np.uint64(64 - BITS)
 
@@ -60,7 +60,7 @@ def _character(data, at, stop):
     """Return a character's bytes as a number, and how many they are; none is at `stop` or
     behind.
     """
-    width = min(np.int64(width_of(data[at])), stop - at)
+    width = min(np.int64(lead_width(data[at])), stop - at)
     value = np.uint64(data[at])
     for j in range(1, width):
         value = (value << np.uint64(8)) | np.uint64(data[at + j])
@@ -75,13 +75,13 @@ def _between_bytes(left, right):
 
 @helper
 def _has(joints, joint):
-    bit = _bit_of(joint)
+    bit = _joint_bit(joint)
     return (joints[bit >> np.uint64(6)] >> (bit & np.uint64(63))) & ONE != 0
 
 
 @helper
 def _add(joints, joint):
-    bit = _bit_of(joint)
+    bit = _joint_bit(joint)
     joints[bit >> np.uint64(6)] |= ONE << (bit & np.uint64(63))
 
 
@@ -92,7 +92,7 @@ def _is_whole(data, start, stop):
     while at < stop:
         if data[at] & 0xC0 == 0x80:
             return False
-        width = width_of(data[at])
+        width = lead_width(data[at])
         if at + width > stop:
             return False
         for j in range(1, width):

@@ -18,17 +18,17 @@ from numba import types
 
 from gristmill.kernels.bpe.batches import MOST as MOST_GATHERED
 from gristmill.kernels.bpe.batches import merge_batch, write_piece
-from gristmill.kernels.bpe.merging import Scratch, merge_piece, room_of
-from gristmill.kernels.bpe.pairs import Merges, rules_of
+from gristmill.kernels.bpe.merging import Scratch, merge_piece, scratch_addresses
+from gristmill.kernels.bpe.pairs import Merges, merge_addresses
 from gristmill.kernels.bpe.spans import (
     Spans,
-    addresses_of_spans,
     collect,
     find_keys,
     find_parts,
     find_short,
     find_wide,
     search_start,
+    span_addresses,
 )
 from gristmill.kernels.bpe.tables import (
     COUNT_SHIFT,
@@ -44,7 +44,7 @@ from gristmill.kernels.bpe.tables import (
     remember_middle,
     remember_short,
     remember_whole,
-    tables_of,
+    table_addresses,
 )
 from gristmill.kernels.jit import memory
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, UINT64S, helper, kernel
@@ -157,9 +157,13 @@ def _encode(offsets, data, marks, merges, learned, scratch, spans, encoded, prog
     """Encode from where `progress` says: the word of marks, the text, the token. True: all is done;
     False: a table is full.
     """
-    tables, rules, room = tables_of(learned), rules_of(merges), room_of(scratch)
+    tables, rules, room = (
+        table_addresses(learned),
+        merge_addresses(merges),
+        scratch_addresses(scratch),
+    )
     short, arena, used, masks = tables[0], tables[3], tables[5], tables[7]
-    addresses = addresses_of_spans(spans)
+    addresses = span_addresses(spans)
     starts, keys, places = addresses[:3]
     batch = addresses[4]
     gathered = np.int64(0)

@@ -4,18 +4,18 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.bpe.cutting import WORDS, add_joints
-from gristmill.kernels.bpe.merging import Scratch, merge_piece, room_of
+from gristmill.kernels.bpe.merging import Scratch, merge_piece, scratch_addresses
 from gristmill.kernels.bpe.pairs import (
     LINE_OF_PAIRS,
     NO_ENTRY,
     NO_STEP,
     UNRANKED,
     Merges,
+    join_pair,
+    merge_addresses,
     next_line,
-    pair_of,
     place_of_pair,
     rank_of_pair,
-    rules_of,
 )
 from gristmill.kernels.jit import memory
 from gristmill.kernels.jit.compile import INT32S, INT64S, UINT64S, helper, kernel
@@ -49,7 +49,7 @@ def _index_pairs(merges, pairs):
 
 @kernel(Merges)
 def _index_bytes(merges):
-    rules = rules_of(merges)
+    rules = merge_addresses(merges)
     for left in range(256):
         for right in range(256):
             merges.byte_pairs[left * 256 + right] = rank_of_pair(
@@ -65,9 +65,11 @@ def _index_ranks(merges, order, scratch):
         length = merges.token_offsets[token + 1] - begin
         if length < 2:
             continue
-        count = merge_piece(merges.blob, begin, length, rules_of(merges), room_of(scratch))
+        count = merge_piece(
+            merges.blob, begin, length, merge_addresses(merges), scratch_addresses(scratch)
+        )
         if count == 2:
-            pair = pair_of(scratch.parts[0], scratch.parts[1])
+            pair = join_pair(scratch.parts[0], scratch.parts[1])
             _insert(pair, token, merges.pair_table, merges.pairs)
             if length == 2:
                 place = (np.int64(merges.blob[begin]) << 8) | np.int64(merges.blob[begin + 1])
@@ -80,7 +82,9 @@ def _reach(merges, tokens, scratch, reached):
     for j in range(len(tokens)):
         begin = merges.token_offsets[tokens[j]]
         length = merges.token_offsets[tokens[j] + 1] - begin
-        count = merge_piece(merges.blob, begin, length, rules_of(merges), room_of(scratch))
+        count = merge_piece(
+            merges.blob, begin, length, merge_addresses(merges), scratch_addresses(scratch)
+        )
         reached[j] = count == 1 and scratch.parts[0] == tokens[j]
 
 

@@ -56,7 +56,7 @@ class Scratch(NamedTuple):
 
 
 @helper
-def room_of(scratch):
+def scratch_addresses(scratch):
     """Return the addresses that merging writes to."""
     return (
         address_of(scratch.parts),

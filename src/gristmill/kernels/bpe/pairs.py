@@ -41,7 +41,7 @@ class Merges(NamedTuple):
 
 
 @helper
-def rules_of(merges):
+def merge_addresses(merges):
     """Return the addresses that merging reads, the number of lines of pairs, and the step."""
     return (
         address_of(merges.byte_tokens),
@@ -56,7 +56,7 @@ def rules_of(merges):
 
 
 @helper
-def pair_of(left, right):
+def join_pair(left, right):
     """Return two tokens as one word, as `pairs` has them."""
     return (np.uint64(left) << np.uint64(20)) | np.uint64(right)
 
@@ -82,7 +82,7 @@ def next_line(place, size):
 @helper
 def likely_rank(left, right, rules):
     """Return the rank at which two neighbours merge, as `rank_in_line` finds it."""
-    place, mark = place_of_pair(pair_of(left, right), rules[5])
+    place, mark = place_of_pair(join_pair(left, right), rules[5])
     return rank_in_line(place, mark, rules)
 
 
@@ -109,7 +109,7 @@ def rank_in_line(place, mark, rules):
 def rank_of_pair(left, right, rules):
     """Return the rank at which two neighbours merge, times 64; UNRANKED where they do not."""
     table, pairs, size = rules[2], rules[3], rules[5]
-    pair = pair_of(left, right)
+    pair = join_pair(left, right)
     place, mark = place_of_pair(pair, size)
     while True:
         for j in range(place, place + LINE_OF_PAIRS):
@@ -124,7 +124,7 @@ def rank_of_pair(left, right, rules):
 @helper
 def is_pair(rank, left, right, rules):
     """Return whether two neighbours are the pair of a rank that `likely_rank` gave."""
-    return rules[3][rank] == pair_of(left, right)
+    return rules[3][rank] == join_pair(left, right)
 
 
 @helper

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.kernels.bpe.batches import PieceBatch, addresses_of
+from gristmill.kernels.bpe.batches import PieceBatch, batch_addresses
 from gristmill.kernels.bpe.cutting import Cuts, addresses_of_cuts, find_cuts
 from gristmill.kernels.bpe.tables import (
     LENGTH_SHIFT,
@@ -20,7 +20,7 @@ from gristmill.kernels.bpe.tables import (
     hash_short,
     is_long,
     is_middle,
-    line_of,
+    line_start,
     load_up_to_8_before,
 )
 from gristmill.kernels.jit.compile import helper
@@ -63,14 +63,14 @@ def _masks() -> np.ndarray:
 
 
 @helper
-def addresses_of_spans(spans):
+def span_addresses(spans):
     """Return the addresses of a group's arrays."""
     return (
         address_of(spans.starts),
         address_of(spans.keys),
         address_of(spans.places),
         address_of(spans.masks),
-        addresses_of(spans.batch),
+        batch_addresses(spans.batch),
         addresses_of_cuts(spans.cuts),
     )
 
@@ -110,7 +110,7 @@ def collect(marks, word, last, starts):
 
 
 @helper
-def _key_of(data, start, length, readable, masks_of_length):
+def _short_key(data, start, length, readable, masks_of_length):
     """Return the first two words of a short piece's entry."""
     if start <= readable - 16:
         head = load_u64(data, start) & masks_of_length[2 * length]
@@ -132,19 +132,19 @@ def find_keys(data, readable, count, spans, tables):
         start = np.int64(starts[j])
         length = np.int64(starts[j + 1]) - start
         if length <= SHORT:
-            head, tail = _key_of(data, start, length, readable, masks_of_length)
-            place = line_of(hash_short(head, tail), masks[0])
+            head, tail = _short_key(data, start, length, readable, masks_of_length)
+            place = line_start(hash_short(head, tail), masks[0])
             prefetch(short, place)
             keys[2 * j] = head
             keys[2 * j + 1] = tail
             places[j] = place
         elif length <= MIDDLE:
-            place = line_of(hash_middle(data, start, length), masks[1])
+            place = line_start(hash_middle(data, start, length), masks[1])
             prefetch(middle, place)
             places[j] = place
         elif length <= LONG:
             hashed = hash_long(data, start, length)
-            place = line_of(hashed, masks[2])
+            place = line_start(hashed, masks[2])
             prefetch(long, place)
             keys[2 * j] = hashed
             places[j] = place
@@ -164,9 +164,9 @@ def find_parts(piece, joints, spans, tables):
     for j in range(count):
         size = starts[j + 1] - starts[j]
         if size <= SHORT:
-            head, tail = _key_of(data, starts[j], size, readable, spans[3])
+            head, tail = _short_key(data, starts[j], size, readable, spans[3])
             tail |= PART
-            place = line_of(hash_short(head, tail), tables[7][0])
+            place = line_start(hash_short(head, tail), tables[7][0])
             prefetch(tables[0], place)
             keys[2 * j] = head
             keys[2 * j + 1] = tail

@@ -167,7 +167,7 @@ def pack_tokens(parts, count, tables):
 
 
 @helper
-def tables_of(learned):
+def table_addresses(learned):
     """Return the tables' addresses, how many entries, tokens and bytes each may have, and the masks
     of places. Of the places of entries at most two thirds are used, so that searches stay short.
     """
@@ -210,7 +210,7 @@ def _has_room(table, count, tables):
 
 
 @helper
-def line_of(hashed, mask):
+def line_start(hashed, mask):
     """Return the first word of a hash's line or entry; `mask` is the table's."""
     return np.int64((hashed >> np.uint64(16)) & mask)
 
@@ -221,7 +221,7 @@ def remember_short(head, tail, parts, count, tables):
     short, used, masks = tables[0], tables[5], tables[7]
     if not _has_room(USED_SHORT, count, tables):
         return
-    place = line_of(hash_short(head, tail), masks[0])
+    place = line_start(hash_short(head, tail), masks[0])
     while short[place + 1] != 0:
         if short[place] == head and short[place + 1] == tail:
             return
@@ -245,7 +245,7 @@ def remember_middle(data, start, length, readable, parts, count, tables):
     middle, used, masks = tables[1], tables[5], tables[7]
     if not _has_room(USED_MIDDLE, count, tables):
         return
-    place = line_of(hash_middle(data, start, length), masks[1])
+    place = line_start(hash_middle(data, start, length), masks[1])
     while middle[place + 5] != 0:
         place = np.int64(np.uint64(place + 8) & masks[1])
     for j in range(6):
@@ -271,7 +271,7 @@ def remember_long(data, start, length, hashed, parts, count, tables):
         return
     if not _has_room(USED_LONG, count, tables):
         return
-    place = line_of(hashed, masks[2])
+    place = line_start(hashed, masks[2])
     while long[place] != 0:
         place = np.int64(np.uint64(place + 4) & masks[2])
     for at in range(0, length - 8, 8):
@@ -289,7 +289,7 @@ def remember_long(data, start, length, hashed, parts, count, tables):
 @kernel(Merges, Int32s, Learned)
 def remember_whole(merges, parts, learned):
     """Write every whole token as the one token of its bytes; `parts` has room for one."""
-    tables = tables_of(learned)
+    tables = table_addresses(learned)
     data = address_of(merges.blob)
     readable = np.int64(len(merges.blob))
     for token in merges.whole_tokens:
@@ -315,11 +315,11 @@ def copy_entries(old, middle_bytes, new):
 
     `middle_bytes` is the old middle table as bytes.
     """
-    tables = tables_of(new)
+    tables = table_addresses(new)
     masks = tables[7]
     for at in range(0, len(old.short), 4):
         if old.short[at + 1] != 0:
-            place = line_of(hash_short(old.short[at], old.short[at + 1]), masks[0])
+            place = line_start(hash_short(old.short[at], old.short[at + 1]), masks[0])
             while new.short[place + 1] != 0:
                 if new.short[place + 5] == 0:
                     place += 4
@@ -330,14 +330,14 @@ def copy_entries(old, middle_bytes, new):
     for at in range(0, len(old.middle), 8):
         if old.middle[at + 5] != 0:
             length = np.int64(old.middle[at + 5] >> LENGTH_SHIFT)
-            place = line_of(hash_middle(middle_bytes, 8 * at, length), masks[1])
+            place = line_start(hash_middle(middle_bytes, 8 * at, length), masks[1])
             while new.middle[place + 5] != 0:
                 place = np.int64(np.uint64(place + 8) & masks[1])
             for j in range(8):
                 new.middle[place + j] = old.middle[at + j]
     for at in range(0, len(old.long), 4):
         if old.long[at] != 0:
-            place = line_of(old.long[at], masks[2])
+            place = line_start(old.long[at], masks[2])
             while new.long[place] != 0:
                 place = np.int64(np.uint64(place + 4) & masks[2])
             for j in range(4):

@@ -16,12 +16,12 @@ from numba import types
 from gristmill.kernels.decontaminate.ngrams import (
     ALL,
     SPACE,
-    bits_of,
+    bitmap_bits,
     find_ngram,
     hash_pair,
+    hash_run,
     hash_words,
-    key_of,
-    polynomial_of,
+    start_polynomial,
 )
 from gristmill.kernels.hashing.primitives import GOLDEN, mix
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, UINT64S, helper, kernel
@@ -124,8 +124,8 @@ def _number(offsets, data, width, mask, text, out):
             continue
         size = min(words, width)
         for j in range(words - size + 1):
-            polynomial = polynomial_of(hashes, j, size)
-            key = key_of(polynomial, size) & mask
+            polynomial = start_polynomial(hashes, j, size)
+            key = hash_run(polynomial, size) & mask
             start = starts[j]
             length = starts[j + size] - 1 - start
             number = find_ngram(key, data, start, length, table, data, ngram_starts, ngram_lengths)
@@ -211,7 +211,7 @@ def _share(offsets, parts, table, lists, owners):
 @kernel(UINT64S, Uint64s)
 def _mark(polynomials, bitmap):
     for j in range(len(polynomials)):
-        word, bits = bits_of(bitmap, polynomials[j])
+        word, bits = bitmap_bits(bitmap, polynomials[j])
         bitmap[word] |= bits
 
 

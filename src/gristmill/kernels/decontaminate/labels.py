@@ -35,8 +35,8 @@ from gristmill.kernels.unicode.tables import (
     UNSPACED,
     PointBits,
     code_point,
+    lead_width,
     unicode_bits,
-    width_of,
 )
 
 STEP = 60  # bytes of 64 that a round decides on: a label's sign is among those behind
@@ -77,7 +77,7 @@ def _before(data, at, stop, classes):
         return True
     if data[at] < 0x80:
         return _blank_ascii(data[at])
-    return unicode_bits(code_point(data, at, width_of(data[at])), classes) & PYTHON_SPACE != 0
+    return unicode_bits(code_point(data, at, lead_width(data[at])), classes) & PYTHON_SPACE != 0
 
 
 @helper
@@ -96,7 +96,7 @@ def _is_label(data, begin, at, end, stop, classes):
     """Return whether data[at:end], letters or digits of a text data[begin:stop], is a label;
     something stands at `end`.
     """
-    width = width_of(data[end])
+    width = lead_width(data[end])
     closer = code_point(data, end, width)
     opener = _point_before(data, begin, at)
     if (opener == 0x28 and closer == 0x29) or (opener == 0x5B and closer == 0x5D):

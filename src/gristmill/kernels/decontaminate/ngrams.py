@@ -117,7 +117,7 @@ def find_ngram(key, data, start, length, table, known, starts, lengths):
 
 
 @helper
-def polynomial_of(hashes, first, words):
+def start_polynomial(hashes, first, words):
     """Return the polynomial of a run of words, from nothing."""
     polynomial = np.uint64(0)
     for j in range(words):
@@ -126,7 +126,7 @@ def polynomial_of(hashes, first, words):
 
 
 @helper
-def key_of(polynomial, words):
+def hash_run(polynomial, words):
     """Return the hash of a run of words."""
     return mix(polynomial + np.uint64(words))
 
@@ -140,7 +140,7 @@ def hash_pair(hashes, first):
 
 
 @helper
-def bits_of(bitmap, polynomial):
+def bitmap_bits(bitmap, polynomial):
     """Return where in a bitmap a polynomial's four bits are: (word, bits). Words' hashes are even
     enough as they are.
     """

@@ -17,13 +17,13 @@ from numba import types
 
 from gristmill.kernels.decontaminate.items import Index
 from gristmill.kernels.decontaminate.ngrams import (
-    bits_of,
+    bitmap_bits,
     find_ngram,
     hash_pair,
+    hash_run,
     hash_words,
     is_ngram,
-    key_of,
-    polynomial_of,
+    start_polynomial,
 )
 from gristmill.kernels.hashing.primitives import GOLDEN
 from gristmill.kernels.jit.compile import BYTES, INT32S, INT64S, helper, kernel
@@ -121,7 +121,7 @@ def _find_windows(words, index, text):
     for j in range(min(words, width)):
         polynomial = polynomial * GOLDEN + hashes[j]
     for j in range(words - width + 1):
-        word, bits = bits_of(bitmap, polynomial)
+        word, bits = bitmap_bits(bitmap, polynomial)
         places[maybe] = j
         wide[maybe] = polynomial
         if j + width < words:
@@ -140,7 +140,7 @@ def _find_windows(words, index, text):
 
 
 @helper
-def _widths_of(key, head_keys, head_widths):
+def _head_widths(key, head_keys, head_widths):
     """Bit w: a short part of w words may start with two words of this `hash_pair`."""
     last = np.int64(len(head_keys) - 1)
     place = np.int64(key & np.uint64(last))
@@ -184,7 +184,7 @@ def _find(offsets, data, first, ask, index, item_of, text, counted, out):
             key = wide[m]
             sizes = ONE  # bit w: look up w words; the first one: `width`
             if m >= mains:
-                sizes = _widths_of(key, index.head_keys, index.head_widths)
+                sizes = _head_widths(key, index.head_keys, index.head_widths)
             while sizes:
                 size = np.int64(count_trailing_zeros(sizes))
                 sizes &= sizes - ONE
@@ -193,14 +193,14 @@ def _find(offsets, data, first, ask, index, item_of, text, counted, out):
                 elif j + size > words:
                     break
                 else:
-                    key = polynomial_of(hashes, j, size)
+                    key = start_polynomial(hashes, j, size)
                 length = starts[j + size] - 1 - starts[j]
                 number = follower
                 if j != place or not is_ngram(
                     *(follower, data, starts[j], length), *(index.data, index.starts, index.lengths)
                 ):
                     number = find_ngram(
-                        *(key_of(key, size) & mask, data, starts[j], length, table),
+                        *(hash_run(key, size) & mask, data, starts[j], length, table),
                         *(index.data, index.starts, index.lengths),
                     )
                 if number >= 0:
@@ -360,7 +360,7 @@ def find_overlap(
     )
 
 
-def hits_of(found: Overlaps, index: Index) -> tuple[np.ndarray, np.ndarray]:
+def count_hits(found: Overlaps, index: Index) -> tuple[np.ndarray, np.ndarray]:
     """Of each of r rows the n-grams of its part that its document holds, in the part's order:
     (offsets (r + 1,) int64, numbers int32).
     """

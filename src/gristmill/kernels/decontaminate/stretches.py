@@ -74,7 +74,7 @@ class _Room(NamedTuple):
 
 
 @helper
-def _bits_of(key):
+def _key_bits(key):
     return (ONE << (key >> np.uint64(52) & np.uint64(63))) | (
         ONE << (key >> np.uint64(58) & np.uint64(63))
     )
@@ -88,7 +88,7 @@ def _enter(keys, bitmap, table):
         key = keys[j]
         if j and keys[j - 1] == key:
             continue
-        bitmap[key & word] |= _bits_of(key)
+        bitmap[key & word] |= _key_bits(key)
         place = key & last
         while table[place] != 0:
             place = (place + ONE) & last
@@ -116,7 +116,7 @@ def _compare(document, start, stop, room, known, signatures, touched):
         found[band] = mix(found[band])
     for band in range(bands):
         key = found[band]
-        bits = _bits_of(key)
+        bits = _key_bits(key)
         if bitmap[key & word] & bits != bits:
             continue
         place = key & last

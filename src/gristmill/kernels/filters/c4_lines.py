@@ -29,8 +29,8 @@ from gristmill.kernels.unicode.tables import (
     SIGNS,
     PointBits,
     code_point,
+    lead_width,
     unicode_bits,
-    width_of,
 )
 
 POLICY = (
@@ -118,7 +118,7 @@ def _citation(data, at, stop, phrases, signs):
     """
     place = at + 1
     while place < stop:
-        width = width_of(data[place])
+        width = lead_width(data[place])
         if not unicode_bits(code_point(data, place, width), signs) & DECIMAL:
             break
         place += width

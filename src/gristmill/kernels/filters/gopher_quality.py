@@ -34,8 +34,8 @@ from gristmill.kernels.unicode.tables import (
     TERMINAL,
     PointBits,
     code_point,
+    lead_width,
     unicode_bits,
-    width_of,
 )
 
 ONE = np.uint64(1)
@@ -77,20 +77,20 @@ def stop_table(words: Sequence[str]) -> StopWords:
     long = [word for word in encoded if word not in set(short)]
     keys = [int.from_bytes(word, "little") | len(word) << 56 for word in short]
     size, multiplier = 256, int(GOLDEN)
-    while len({_place_of(key, multiplier, size) for key in keys}) < len(keys):
+    while len({_table_place(key, multiplier, size) for key in keys}) < len(keys):
         multiplier += 2
         if multiplier - int(GOLDEN) > 2000:
             size, multiplier = 4 * size, int(GOLDEN)
     table, bits = np.zeros(size, np.uint64), np.zeros(size, np.uint64)
     for number, key in enumerate(keys):
-        place = _place_of(key, multiplier, size)
+        place = _table_place(key, multiplier, size)
         table[place], bits[place] = key, 1 << number
     others = np.cumsum([0, *map(len, long)], dtype=np.int32)
     data = np.array(list(b"".join(long)), np.uint8)
     return StopWords(table, bits, np.uint64(multiplier), others, data)
 
 
-def _place_of(key: int, multiplier: int, size: int) -> int:
+def _table_place(key: int, multiplier: int, size: int) -> int:
     return ((key * multiplier) & ((1 << 64) - 1)) >> (65 - size.bit_length())
 
 
@@ -160,7 +160,7 @@ def _count_words(data, bounds, symbol, stop_words, seen, classes, signs, out):
             characters = np.int64(0)
             at = start
             while at < stop and not letter:
-                width = width_of(data[at])
+                width = lead_width(data[at])
                 point = code_point(data, at, width)
                 characters += 1
                 plainly = plainly or not (unicode_bits(point, signs) & symbol)

@@ -15,8 +15,8 @@ from gristmill.kernels.unicode.tables import (
     SIGNS,
     PointBits,
     code_point,
+    lead_width,
     unicode_bits,
-    width_of,
 )
 
 
@@ -44,7 +44,7 @@ def _is_punctuation(data, start, stop, signs):
     """Return whether all characters are of category P."""
     at = start
     while at < stop:
-        width = width_of(data[at])
+        width = lead_width(data[at])
         if not unicode_bits(code_point(data, at, width), signs) & CATEGORY_P:
             return False
         at += width

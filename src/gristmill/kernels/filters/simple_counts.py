@@ -14,8 +14,8 @@ from gristmill.kernels.unicode.tables import (
     UPPER,
     PointBits,
     code_point,
+    lead_width,
     unicode_bits,
-    width_of,
 )
 
 
@@ -38,7 +38,7 @@ def _count(data, bounds, signs, capitals, special):
                         others += 1
                     at += 1
                 else:
-                    width = width_of(lead)
+                    width = lead_width(lead)
                     sign = unicode_bits(code_point(data, at, width), signs)
                     seen |= sign & (UPPER | LOWER)
                     others += (sign & ALPHANUMERIC) == 0

@@ -14,7 +14,7 @@ import numpy as np
 from gristmill.kernels.folding.fold_tables import HARD, MARK, SWAP
 from gristmill.kernels.jit.compile import helper
 from gristmill.kernels.jit.groups import Bytes, Int32s
-from gristmill.kernels.unicode.tables import code_point, unicode_bits, width_of
+from gristmill.kernels.unicode.tables import code_point, lead_width, unicode_bits
 
 MARKS = 64
 # Hangul syllables, by rule: a leading consonant, a vowel, a trailing consonant.
@@ -133,11 +133,11 @@ def _write(points, count, begin, out, end, origins):
 @helper
 def _copy(data, at, out, end, origins):
     """Write the character at an index as it is; where the next starts."""
-    for k in range(width_of(data[at])):
+    for k in range(lead_width(data[at])):
         out[end + k] = data[at + k]
         if len(origins) > 0:
             origins[end + k] = at
-    return end + width_of(data[at])
+    return end + lead_width(data[at])
 
 
 @helper
@@ -169,7 +169,7 @@ def fold_text(data, bounds, folding, room):
     quiet = np.int64(-1)  # where a character is that may stay as it is, if none joins it
     loud = at  # up to here each character is taken apart
     while at < stop:
-        width = width_of(data[at])
+        width = lead_width(data[at])
         point = code_point(data, at, width)
         if unicode_bits(point, forms) & (HARD | MARK | SWAP) == 0 and at >= loud:
             if count > 0:

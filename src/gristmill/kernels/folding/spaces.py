@@ -36,7 +36,7 @@ from gristmill.kernels.jit.loads import (
     store_u64,
     valid_in,
 )
-from gristmill.kernels.unicode.tables import PointBits, code_point, unicode_bits, width_of
+from gristmill.kernels.unicode.tables import PointBits, code_point, lead_width, unicode_bits
 
 SPACE_BYTE, TAB, LINE_FEED, FULL_STOP = 0x20, 0x09, 0x0A, 0x2E
 
@@ -50,7 +50,7 @@ def _write_spaces(data, bounds, forms, out, begin, end):
     broken = False
     indent = np.int64(0)
     while at < stop:
-        width = width_of(data[at])
+        width = lead_width(data[at])
         point = code_point(data, at, width)
         bits = unicode_bits(point, forms)
         if not bits & SPACE:
@@ -104,7 +104,7 @@ def _write_folded(data, bounds, forms, ascii_forms, look, tail, out, begin):
             marked = np.int64(0)
             continue
         while at < stop and data[at] >= 0x80:
-            width = width_of(data[at])
+            width = lead_width(data[at])
             point = code_point(data, at, width)
             bits = unicode_bits(point, forms)
             if bits & look:

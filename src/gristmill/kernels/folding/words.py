@@ -49,9 +49,9 @@ from gristmill.kernels.unicode.tables import (
     LOWER_CASE,
     PointSteps,
     code_point,
+    lead_width,
     lower_of,
     unicode_bits,
-    width_of,
 )
 
 SPACE_BYTE, DASH, EQUAL, BANG, DELETE = 0x20, 0x2D, 0x3D, 0x21, 0x7F
@@ -164,7 +164,7 @@ def _write_words(data, bounds, folding, lower_case, look, signs, tail, out, begi
                 before = np.int64(NOTHING) if gap else np.int64(WORD)
                 marked = np.int64(0)
                 continue
-            width = width_of(data[at + place])
+            width = lead_width(data[at + place])
             point = code_point(data, at + place, width)
             bits = np.int64(GAP | SIGN)
             if width > 1 or point == DELETE:

@@ -217,7 +217,7 @@ def _distinct(offsets, data, width, characters, table, stamps, room, out_offsets
     return end
 
 
-def _room_of(longest: int, hashes: int, width: int) -> ShingleRoom:
+def _make_room(longest: int, hashes: int, width: int) -> ShingleRoom:
     """Room for texts of at most `longest` bytes, and for as many hashes."""
     words = longest // 2 + 1
     return ShingleRoom(
@@ -257,7 +257,7 @@ def sign(
     counts = np.empty(len(offsets) - 1, np.int64)
     factors, terms = (np.pad(array, (0, -count % 16)) for array in (multipliers, addends))
     minima = np.empty(len(factors), np.uint32)
-    room = _room_of(longest, longest if characters else longest // 2, width)
+    room = _make_room(longest, longest if characters else longest // 2, width)
     _sign(offsets, data, width, characters, factors, terms, room, minima, signatures, counts)
     return signatures, counts
 
@@ -284,7 +284,7 @@ def distinct_shingles(
     while size < longest + 2:
         size *= 2
     hashes = len(data) if characters else (len(data) + len(offsets)) // 2
-    room = _room_of(longest, hashes + len(offsets), width)
+    room = _make_room(longest, hashes + len(offsets), width)
     out_offsets = np.empty(len(offsets), np.int64)
     end = _distinct(
         offsets,

@@ -40,7 +40,7 @@ from gristmill.kernels.html.elements import (
     close_to,
     has_href,
     open_element,
-    scope_of,
+    scope_place,
 )
 from gristmill.kernels.html.names import CUSTOM, ELEMENT
 from gristmill.kernels.html.references import put_reference
@@ -250,7 +250,7 @@ def _build(data, tokens, attributes, count, tables, opened, elements, blocks, te
         if kind == END:
             if name == A:
                 counters[LINK] = 0
-            elif name == P and opened.last[P] <= scope_of(opened.last):
+            elif name == P and opened.last[P] <= scope_place(opened.last):
                 _end_block(blocks, counters)
             elif role & BLOCK and role & VOID == 0:
                 _end_block(blocks, counters)

@@ -11,9 +11,9 @@ from gristmill.kernels.html.elements import Elements
 from gristmill.kernels.html.names import ELEMENT
 from gristmill.kernels.html.title_words import (
     TITLE_WORDS,
-    filter_of,
+    decode_three,
     is_unspaced,
-    point_of,
+    title_bits,
     title_words,
     titled_words,
 )
@@ -101,7 +101,7 @@ def _ends_sentence(text, start, stop):
         return byte == 0xD8 and text[at + 1] == 0x9F
     if last - at != 3:
         return False
-    point = point_of(text, at)
+    point = decode_three(text, at)
     return (
         point == 0x3002
         or point == 0xFF01
@@ -153,7 +153,7 @@ def _count_words(text, start, stop, counts, block):
             if byte >= 0xE0 and at + 2 < stop:
                 width = 3 if byte < 0xF0 else 4
                 if width == 3:
-                    point = point_of(text, at)
+                    point = decode_three(text, at)
                     unspaced += is_unspaced(point)
                     if point == 0x3001 or point == 0xFF0C or point == 0xFF1B:
                         commas += 1
@@ -184,7 +184,7 @@ def _count(text, blocks, count, counts, sums, titles):
         if blocks.flags[block] & IS_TITLE:
             title_count = title_words(text, blocks.starts[block], blocks.stops[block], titles)
             break
-    known = filter_of(titles, title_count)
+    known = title_bits(titles, title_count)
     sums.words[0] = sums.linked[0] = sums.letters[0] = sums.good[0] = sums.goods[0] = 0
     for block in range(count):
         start = np.int64(blocks.starts[block])

@@ -126,7 +126,7 @@ def close_to(size, opened, elements, counters):
 
 
 @helper
-def scope_of(last):
+def scope_place(last):
     """Return the place of the innermost open element that no paragraph reaches over."""
     found = max(last[TD], last[TH], last[TABLE], last[CAPTION])
     return max(found, last[TEMPLATE], last[OBJECT], last[BUTTON])
@@ -136,13 +136,13 @@ def scope_of(last):
 def close_implied(name, role, opened, elements, counters):
     """Close what the start tag of an element ends."""
     last = opened.last
-    if role & ENDS_P and last[P] > scope_of(last):
+    if role & ENDS_P and last[P] > scope_place(last):
         close_to(last[P], opened, elements, counters)
     if name == LI:
-        if last[LI] > max(scope_of(last), last[UL], last[OL]):
+        if last[LI] > max(scope_place(last), last[UL], last[OL]):
             close_to(last[LI], opened, elements, counters)
     elif name == DD or name == DT:
-        if max(last[DD], last[DT]) > max(scope_of(last), last[DL]):
+        if max(last[DD], last[DT]) > max(scope_place(last), last[DL]):
             close_to(max(last[DD], last[DT]), opened, elements, counters)
     elif name == TD or name == TH:
         if max(last[TD], last[TH]) > last[TABLE]:
@@ -176,9 +176,9 @@ def close_named(name, opened, elements, counters):
     elif H1 <= name <= H6:
         for other in range(H1, H6 + 1):
             place = max(place, last[other])
-        place = place if place > scope_of(last) else np.int64(-1)
+        place = place if place > scope_place(last) else np.int64(-1)
     else:
-        bound = scope_of(last)
+        bound = scope_place(last)
         if name == BUTTON or name == OBJECT or name == CAPTION:
             bound = max(last[TD], last[TH], last[TABLE], last[TEMPLATE])
         place = place if place > bound else np.int64(-1)

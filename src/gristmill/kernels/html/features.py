@@ -102,13 +102,13 @@ NAMES = (
 OF_BLOCK = len(NAMES) - len(PAGE_WIDE) - len(WIDE) * len(WIDE_HELD)  # columns; the others: a page's
 
 
-def _places_of(groups: list[str], places: dict[str, int]) -> np.ndarray:
+def _group_places(groups: list[str], places: dict[str, int]) -> np.ndarray:
     return np.array([places[group] for group in groups], np.uint64)
 
 
 _SEMANTIC = {name: place for place, name in enumerate(SEMANTIC)}
 # The places of bits: of each column of INSIDE_OF, of ABOVE and of NEAR.
-BITS_OF = _places_of(INSIDE_OF, _SEMANTIC), _places_of(ABOVE, BITS), _places_of(NEAR, BITS)
+BITS_OF = _group_places(INSIDE_OF, _SEMANTIC), _group_places(ABOVE, BITS), _group_places(NEAR, BITS)
 
 
 @helper

@@ -84,7 +84,7 @@ def name_key(data, at, length):
 
 
 @helper
-def number_of(key, table):
+def name_number(key, table):
     """Return the number of a name, 0 where the table does not have it."""
     slot = np.int64((key * GOLDEN) >> SLOT)
     while table.keys[slot] != 0:

@@ -57,10 +57,10 @@ from gristmill.kernels.html.tags import (
     is_cdata,
     is_letter,
     is_space,
-    kind_of,
     skip_attributes,
     skip_markup,
     skip_raw,
+    tag_kinds,
     tag_name,
 )
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
@@ -110,7 +110,7 @@ def _unsure(data, at, stop, size, formats, deepest, tags, steps, hashes, kinds):
         if byte == 0x3C:
             if at + 1 < stop and is_letter(data[at + 1]):
                 name, _ = tag_name(data, at + 1, min(stop, at + LONGEST))
-                formats += kind_of(name, hashes, kinds) & FORMATTING != 0
+                formats += tag_kinds(name, hashes, kinds) & FORMATTING != 0
                 size += 1
                 tags += 1
             steps += size * WITHIN + formats * CLONE
@@ -135,7 +135,7 @@ def _size_before(kind, marks, size):
 
 
 @helper
-def _mark_of(kind, inside):
+def _stack_mark(kind, inside):
     """Return what the stack says of an element; `inside`: it is in SVG or MathML."""
     mark = kind & (FORMATTING | TABLE | TEMPLATE | PARAGRAPH | ITEM | TERM | CELL | ROW)
     if kind & FOREIGN:
@@ -181,7 +181,7 @@ def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
             if ends and at + 2 < stop and is_letter(data[at + 2]):
                 name, at = tag_name(data, at + 2, stop)
                 at, count, closed = skip_attributes(data, at, stop)
-                kind = kind_of(name, hashes, kinds)
+                kind = tag_kinds(name, hashes, kinds)
                 steps += count * count + formats * CLONE
                 if kind & (WITHIN_TEXT | RAW) == 0 and text:
                     parts += 1
@@ -216,7 +216,7 @@ def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
                 continue
             name, at = tag_name(data, at + 1, stop)
             at, count, closed = skip_attributes(data, at, stop)
-            kind = kind_of(name, hashes, kinds)
+            kind = tag_kinds(name, hashes, kinds)
             tags += 1
             run += 1
             if kind & (ENDS_PARAGRAPH | ITEM | CELL | ROW):
@@ -254,7 +254,7 @@ def _bound(offsets, data, names, most_bytes, limit, open_elements, out):
             if foreign == 0 and size > 0:
                 size = _size_before(kind, marks, size)
                 trusted = min(trusted, size)
-            mark = _mark_of(kind, inside)
+            mark = _stack_mark(kind, inside)
             formats += mark & FORMATTING != 0
             foreign += mark & ROOT != 0
             templates += mark & TEMPLATE != 0

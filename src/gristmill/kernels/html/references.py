@@ -103,7 +103,7 @@ def _number(data, at, stop, windows, out, to):
 
 
 @helper
-def _slot_of(key, references):
+def _name_slot(key, references):
     """Return the slot of a name by its key, -1 where there is none."""
     slot = np.int64((key * GOLDEN) >> SLOT)
     while references.keys[slot] != 0:
@@ -136,7 +136,7 @@ def put_reference(data, at, stop, references, out, to):
     while end < stop and end - first < LONGEST:
         byte = data[end]
         if byte == 0x3B:
-            slot = _slot_of((key ^ np.uint64(byte)) * PRIME, references)
+            slot = _name_slot((key ^ np.uint64(byte)) * PRIME, references)
             if slot >= 0:
                 best = slot
                 behind = end + 1
@@ -146,7 +146,7 @@ def put_reference(data, at, stop, references, out, to):
         key = (key ^ np.uint64(byte)) * PRIME
         end += 1
         if end - first <= LONGEST_BARE:
-            slot = _slot_of(key, references)
+            slot = _name_slot(key, references)
             if slot >= 0:
                 best = slot
                 behind = end

@@ -113,7 +113,7 @@ def tag_name(data, at, stop):
 
 
 @helper
-def kind_of(name, names, kinds):
+def tag_kinds(name, names, kinds):
     """Return the kinds of a tag's name, by its hash."""
     place = np.searchsorted(names, name)
     if place < len(names) and names[place] == name:

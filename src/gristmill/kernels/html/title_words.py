@@ -15,7 +15,7 @@ ONE, UPPER = np.uint64(1), np.uint64(58)  # a hash's upper 6 bits are its bit in
 
 
 @helper
-def point_of(text, at):
+def decode_three(text, at):
     """Return the code point of three bytes."""
     return (
         ((np.int64(text[at]) & 0x0F) << 12)
@@ -52,12 +52,12 @@ def next_word(text, at, stop):
                 value = (value ^ byte) * PRIME
             continue
         if 0xE0 <= byte < 0xF0 and at + 2 < stop:
-            point = point_of(text, at)
+            point = decode_three(text, at)
             if is_unspaced(point):
                 if value != BASIS:
                     break
                 if at + 5 < stop and 0xE0 <= text[at + 3] < 0xF0:
-                    after = point_of(text, at + 3)
+                    after = decode_three(text, at + 3)
                     if is_unspaced(after):
                         return mix(np.uint64((point << 16) | after)), at + 3, True
                 at += 3
@@ -90,7 +90,7 @@ def title_words(text, start, stop, titles):
 
 
 @helper
-def filter_of(titles, title_count):
+def title_bits(titles, title_count):
     """Return a bit for each of a title's hashes: most words of a text have none of them."""
     known = np.uint64(0)
     for place in range(title_count):

@@ -22,7 +22,7 @@ from gristmill.kernels.html.names import (
     ELEMENTS,
     NameTable,
     name_key,
-    number_of,
+    name_number,
 )
 from gristmill.kernels.html.tags import (
     BREAKS_OUT,
@@ -132,7 +132,7 @@ def _read_attributes(data, at, stop, table, attributes, first):
             at += 1
         number = np.int64(0)
         if at - start <= 11:
-            number = number_of(name_key(data, start, at - start), table)
+            number = name_number(name_key(data, start, at - start), table)
         while at < stop and is_space(data[at]):
             at += 1
         start = end = at
@@ -185,7 +185,7 @@ def _element_at(data, at, stop, table):
         at += 1
     if at - start > 16:
         return np.int64(CUSTOM if hyphen else 0), at
-    number = number_of(name_key(data, start, at - start), table)
+    number = name_number(name_key(data, start, at - start), table)
     if number == 0 and hyphen:
         number = np.int64(CUSTOM)
     return number, at

@@ -5,7 +5,7 @@ class="postComments post-4"  ->  the bits of `comment` and of `post`
 
 import numpy as np
 
-from gristmill.kernels.html.names import name_key, name_table, number_of
+from gristmill.kernels.html.names import name_key, name_number, name_table
 from gristmill.kernels.jit.compile import helper
 
 # A group of words has one bit, by its place; at most 63.
@@ -101,7 +101,7 @@ def word_bits(data, start, stop, most, table):
         if at - first >= 2:
             words += 1
             if at - first <= LONGEST:
-                number = number_of(name_key(data, first, at - first), table)
+                number = name_number(name_key(data, first, at - first), table)
                 if number > 0:
                     bits |= np.uint64(1) << np.uint64(number - 1)
         elif at == first:

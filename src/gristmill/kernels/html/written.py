@@ -14,7 +14,7 @@ CELL_BITS = INSIDE["td"] | INSIDE["th"]
 
 
 @helper
-def _cell_of(element, elements):
+def _find_cell(element, elements):
     """Return the cell that an element is, or lies in at most four steps down; -1: none."""
     for _ in range(5):
         name = elements.names[element]
@@ -34,7 +34,9 @@ def _write(text, elements, blocks, count, kept, out):
         if not kept[block]:
             continue
         element = np.int64(blocks.elements[block])
-        cell = _cell_of(element, elements) if elements.inside[element] & CELL_BITS else np.int64(-1)
+        cell = (
+            _find_cell(element, elements) if elements.inside[element] & CELL_BITS else np.int64(-1)
+        )
         own = np.int64(elements.parents[cell]) if cell >= 0 else np.int64(-1)
         if to > 0:
             out[to] = 0x09 if own >= 0 and own == row else 0x0A

@@ -27,7 +27,7 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
 from gristmill.kernels.jit import build, keys, places
-from gristmill.kernels.jit.groups import type_of
+from gristmill.kernels.jit.groups import numba_type
 from gristmill.kernels.jit.inner_code import InnerCompiler
 
 BYTES = types.Array(types.uint8, 1, "C", readonly=True)
@@ -55,11 +55,11 @@ def kernel(
 
     def wrap(function: Function) -> Function:
         dispatcher = numba.njit(nogil=True, _nrt=allocates)(function)
-        module = _module_of(function)
+        module = _kernel_module(function)
         if not numba.config.DISABLE_JIT and _is_wanted(module):
             if (folder := _folder(module)) is not None:
                 dispatcher._cache = _Code(function, module, folder)
-            dispatcher.compile(returns(*map(type_of, signature)))
+            dispatcher.compile(returns(*map(numba_type, signature)))
             dispatcher.disable_compile()
         dispatchers[f"{module}.{function.__name__}"] = dispatcher
         return dispatcher  # type: ignore[no-any-return]
@@ -80,7 +80,7 @@ def helper(function: Function) -> Function:
     )(function)
 
 
-def _module_of(function: Callable[..., Any]) -> str:
+def _kernel_module(function: Callable[..., Any]) -> str:
     return function.__module__.removeprefix("gristmill.kernels.")
 
 

@@ -48,7 +48,7 @@ ReadFloat32Rows = Annotated[np.ndarray, types.Array(types.float32, 2, "C", reado
 _SCALARS = {bool: types.boolean, int: types.int64, float: types.float64}
 
 
-def type_of(given: Any) -> Any:
+def numba_type(given: Any) -> Any:
     """Return the numba type of a group's class, of one of the names above, or of int, bool or
     float.
 
@@ -58,7 +58,7 @@ def type_of(given: Any) -> Any:
         return get_args(given)[1]
     if isinstance(given, type) and issubclass(given, tuple):
         hints = get_type_hints(given, include_extras=True)
-        fields = [type_of(hints[name]) for name in given._fields]  # type: ignore[attr-defined]
+        fields = [numba_type(hints[name]) for name in given._fields]  # type: ignore[attr-defined]
         return types.BaseTuple.from_types(fields, given)
     return _SCALARS.get(given, given)
 

@@ -39,7 +39,7 @@ def sources() -> dict[str, str]:
 
 
 @cache
-def imports_of(module: str) -> frozenset[str]:
+def module_imports(module: str) -> frozenset[str]:
     """Return the modules of this room that a module names in its imports, and their rooms."""
     named = set()
     for whole, names, plain in IMPORT.findall(sources()[module]):
@@ -60,18 +60,18 @@ def kernel_count(module: str) -> int:
     return sources()[module].count("\n@kernel(")
 
 
-def closure_of(module: str) -> set[str]:
+def import_closure(module: str) -> set[str]:
     """Return a module, and all modules of this room that importing it imports, but for KEEPERS."""
     found, left = {module}, [module]
     while left:
-        new = imports_of(left.pop()) - found - KEEPERS
+        new = module_imports(left.pop()) - found - KEEPERS
         found |= new
         left += new
     return found
 
 
 @cache
-def _digest_of(module: str) -> bytes:
+def _source_digest(module: str) -> bytes:
     """Of a module's source, and of the data files beside it."""
     digest = hashlib.sha256(sources()[module].encode())
     for path in _data_files().get(module.rpartition(".")[0], ()):
@@ -121,8 +121,8 @@ def _level(level: str) -> str:
 def key(module: str, level: str = "") -> str:
     """Return the key of a module; `level`: in a pack for this level of processors."""
     digest = hashlib.sha256((_level(level) if level else _machine()).encode())
-    for name in sorted(closure_of(module)):
-        digest.update(b"\0" + name.encode() + b"\0" + _digest_of(name))
+    for name in sorted(import_closure(module)):
+        digest.update(b"\0" + name.encode() + b"\0" + _source_digest(name))
     return digest.hexdigest()[:32]
 
 

@@ -59,7 +59,7 @@ def needed(names: Iterable[str]) -> list[str]:
     """Return the modules with kernels in these rooms and modules, and those that they import."""
     names, modules = tuple(names), keys.modules()
     asked = {name for name in modules if is_named(name, names)}
-    imported = {other for name in asked for other in keys.closure_of(name)}
+    imported = {other for name in asked for other in keys.import_closure(name)}
     only = os.environ.get(ONLY)
     return [name for name in (only.split(",") if only else modules) if name in imported]
 

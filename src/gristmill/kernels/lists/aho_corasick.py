@@ -19,8 +19,8 @@ from gristmill.kernels.unicode.tables import (
     NUMBER,
     PointBits,
     code_point,
+    lead_width,
     unicode_bits,
-    width_of,
 )
 
 MOST_CELLS = 1 << 30  # of `moves`: 4 GiB
@@ -188,7 +188,7 @@ def _word_at(data, at, classes):
     """
     if data[at] == UNDERSCORE:
         return True
-    point = code_point(data, at, width_of(data[at]))
+    point = code_point(data, at, lead_width(data[at]))
     return unicode_bits(point, classes) & (LETTER | NUMBER) != 0
 
 

@@ -27,8 +27,8 @@ from gristmill.kernels.unicode.tables import (
     PYTHON_SPACE,
     PointBits,
     code_point,
+    lead_width,
     unicode_bits,
-    width_of,
 )
 
 # What becomes of a line.
@@ -87,7 +87,7 @@ def _well_formed(data, start, stop):
             continue
         if lead < 0xC2 or lead > 0xF4:
             return False
-        width = width_of(lead)
+        width = lead_width(lead)
         if at + width > stop:
             return False
         second = data[at + 1]
@@ -108,7 +108,7 @@ def _strip(data, start, stop, wide, classes):
     ASCII.
     """
     while start < stop:
-        width = width_of(data[start]) if wide else 1
+        width = lead_width(data[start]) if wide else 1
         if width == 1:
             if not blank(data[start]):
                 break
@@ -204,7 +204,7 @@ def gather(data: np.ndarray, form: int = AS_WRITTEN) -> Gathered:
 
 
 @helper
-def hash_of(data, start, stop):
+def hash_backwards(data, start, stop):
     """FNV-1a of data[start:stop], read backwards; `mix` makes a slot's place and tag of it."""
     value = BASIS
     for at in range(stop - 1, start - 1, -1):
@@ -253,7 +253,7 @@ def _index(offsets, entries, slots, hashes):
         # Hashed first: so the processor waits for many slots together.
         for entry in range(block, behind):
             hashes[entry - block] = mix(
-                hash_of(entries, np.int64(offsets[entry]), np.int64(offsets[entry + 1]))
+                hash_backwards(entries, np.int64(offsets[entry]), np.int64(offsets[entry + 1]))
             )
         for entry in range(block, behind):
             value = hashes[entry - block]
@@ -292,7 +292,7 @@ def _find_whole(offsets, data, table, found):
         stop = np.int64(offsets[i + 1])
         found[i] = 0
         if stop - start <= table.longest:
-            value = hash_of(data, start, stop)
+            value = hash_backwards(data, start, stop)
             found[i] = find(value, data, start, stop, False, table)
 
 

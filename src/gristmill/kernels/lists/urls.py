@@ -13,7 +13,7 @@ from gristmill.kernels.hashing.primitives import BASIS, PRIME
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, helper, kernel
 from gristmill.kernels.jit.groups import Int32s, Int64s, read_only
 from gristmill.kernels.lists.aho_corasick import Automaton, next_state
-from gristmill.kernels.lists.entries import Table, blank, find, hash_of, in_word, lower
+from gristmill.kernels.lists.entries import Table, blank, find, hash_backwards, in_word, lower
 
 
 @helper
@@ -140,7 +140,7 @@ def _find_words(offsets, data, table, seen, out):
                 at += 1
             if at - start > table.longest:
                 continue
-            value = hash_of(data, start, at)
+            value = hash_backwards(data, start, at)
             number = find(value, data, start, at, False, table)
             if number != 0 and seen[number - 1] != i + 1:
                 seen[number - 1] = i + 1

@@ -34,12 +34,12 @@ from gristmill.kernels.models.subwords import (
     OPEN,
     PITCH,
     PLACES,
-    byte_of,
     find_ngrams,
     hash_byte,
     is_kept,
     list_ngrams,
-    row_of,
+    ngram_row,
+    word_byte,
 )
 from gristmill.tables.columns import on_lines
 
@@ -245,7 +245,7 @@ def _learn(block, missed, model, known):
                 if (events[at + kind] >> np.uint64(place)) & np.uint64(1) == 0:
                     continue
                 bucket = np.uint32(found[(at + kind) * PLACES + place])
-                row = np.uint64(row_of(bucket, kept, kept_before, words))
+                row = np.uint64(ngram_row(bucket, kept, kept_before, words))
                 if count < 2 * width - 5:
                     known[slot, count >> 1] |= row << np.uint64(32 * (count & 1))
                 count += 1
@@ -321,7 +321,7 @@ def list_long_word(data, first, begin, end, model, listed):
     if load_u64(data, begin) == LABEL and data[begin + 8] == 0x5F:
         return count, end
     while first < end and count + MOST_SIZES < len(listed):
-        if (byte_of(data, begin, end, first) & 0xC0) == 0x80:
+        if (word_byte(data, begin, end, first) & 0xC0) == 0x80:
             first += 1
             continue
         at = first
@@ -329,14 +329,14 @@ def list_long_word(data, first, begin, end, model, listed):
         value = BASIS
         while at <= end and size < longest:
             size += 1
-            value = hash_byte(value, byte_of(data, begin, end, at))
+            value = hash_byte(value, word_byte(data, begin, end, at))
             at += 1
-            while (byte_of(data, begin, end, at) & 0xC0) == 0x80:
-                value = hash_byte(value, byte_of(data, begin, end, at))
+            while (word_byte(data, begin, end, at) & 0xC0) == 0x80:
+                value = hash_byte(value, word_byte(data, begin, end, at))
                 at += 1
             bucket = value % np.uint32(buckets)
             if size >= shortest and (size > 1 or first >= begin) and is_kept(kept, bucket):
-                listed[count] = row_of(bucket, kept, model.kept_before, model.words)
+                listed[count] = ngram_row(bucket, kept, model.kept_before, model.words)
                 count += 1
         first += 1
     return count, first

@@ -97,7 +97,7 @@ def hash_words(
 
 
 @helper
-def _id_of(value, table):
+def _word_id(value, table):
     """Return a word's id by its hash."""
     mask = np.uint64(len(table) - 1)
     slot = (value >> np.uint64(32)) & mask
@@ -131,7 +131,7 @@ def list_words(hashes: np.ndarray) -> np.ndarray:
 @kernel(UINT64S, UINT64S, types.uint16[::1])
 def _find_ids(hashes, table, out):
     for i in range(len(hashes)):
-        out[i] = np.uint16(_id_of(hashes[i], table))
+        out[i] = np.uint16(_word_id(hashes[i], table))
 
 
 def find_ids(hashes: np.ndarray, table: np.ndarray) -> np.ndarray:
@@ -156,7 +156,7 @@ def cost(shares: np.ndarray) -> np.ndarray:
 
 
 @helper
-def _slot_of(key, mask):
+def _first_slot(key, mask):
     """Return where a key's search starts, and its upper half as a slot has it."""
     value = mix(key)
     return value & mask, value & np.uint64(0xFFFFFFFF00000000)
@@ -166,7 +166,7 @@ def _slot_of(key, mask):
 def _list_grams(keys, costs, backs, table):
     mask = np.uint64(len(table) - 1)
     for i in range(len(keys)):
-        slot, high = _slot_of(keys[i], mask)
+        slot, high = _first_slot(keys[i], mask)
         while table[slot] != FREE:
             slot = (slot + np.uint64(1)) & mask
         table[slot] = high | np.uint64(costs[i]) << np.uint64(16) | np.uint64(backs[i])
@@ -205,7 +205,7 @@ def _read_line(data, at, stop, words, ids):
         while at < stop and data[at] != SPACE:
             value = (value ^ np.uint64(data[at])) * PRIME
             at += 1
-        ids[count] = _id_of(mix(value), words)
+        ids[count] = _word_id(mix(value), words)
         count += 1
         at += 1
     ids[count] = np.uint64(END)
@@ -220,11 +220,11 @@ def _touch(ids, count, order, grams, touched):
     mask = np.uint64(len(grams) - 1)
     if order > 1:
         for j in range(1, count):
-            slot, _ = _slot_of(ids[j - 1] << np.uint64(16) | ids[j], mask)
+            slot, _ = _first_slot(ids[j - 1] << np.uint64(16) | ids[j], mask)
             touched[j] = grams[slot]
     if order > 2:
         for j in range(2, count):
-            slot, _ = _slot_of(
+            slot, _ = _first_slot(
                 ids[j - 2] << np.uint64(32) | ids[j - 1] << np.uint64(16) | ids[j], mask
             )
             touched[j] ^= grams[slot]
@@ -253,7 +253,7 @@ def _score(offsets, data, model, line, totals, tokens):
             length = np.int64(1)
             while length <= depth:
                 key |= ids[j - length] << np.uint64(16 * length)
-                slot, high = _slot_of(key, mask)
+                slot, high = _first_slot(key, mask)
                 gram = _find_gram(slot, high, grams)
                 if gram == FREE:
                     break

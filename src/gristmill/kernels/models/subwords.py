@@ -135,7 +135,7 @@ def is_kept(kept, bucket):
 
 
 @helper
-def row_of(bucket, kept, kept_before, words):
+def ngram_row(bucket, kept, kept_before, words):
     """Return the row of an n-gram that is kept."""
     if len(kept) == 0:
         return words + np.int64(bucket)
@@ -175,7 +175,7 @@ def list_ngrams(text, begin, end, model, listed, count):
             bucket += modulus if bucket >= np.uint32(0x80000000) else np.uint32(0)
             bucket -= modulus if bucket >= modulus else np.uint32(0)
             if is_kept(kept, bucket):
-                listed[count] = row_of(bucket, kept, model.kept_before, model.words)
+                listed[count] = ngram_row(bucket, kept, model.kept_before, model.words)
                 count += 1
     return count
 
@@ -215,7 +215,7 @@ def find_ngrams(letters, ends, number, shortest, longest, buckets, kept, hashes,
 
 
 @helper
-def byte_of(data, begin, end, at):
+def word_byte(data, begin, end, at):
     """Return a byte of the word at begin:end between its < and >."""
     if at < begin:
         return OPEN

@@ -99,7 +99,7 @@ def _choose(bins, plan, index, keys, out):
             column += out.runs.lengths[i]
 
 
-def plan_of(counts: np.ndarray) -> BinPlan:
+def plan_pieces(counts: np.ndarray) -> BinPlan:
     """Pack counts[n] pieces of each length n, (L + 1,) int64, by best_fit.pack."""
     packed = best_fit.pack(counts)
     # Pieces of a row: those of all its group's bins. Sorted by length, ties in order of the rows,

@@ -17,7 +17,7 @@ from gristmill.kernels.jit.loads import (
     valid_in,
 )
 from gristmill.kernels.pieces.kinds import CAPITAL, LETTER, MARK, NUMBER, SMALL, SPACE
-from gristmill.kernels.unicode.tables import code_point, unicode_bits, width_of
+from gristmill.kernels.unicode.tables import code_point, lead_width, unicode_bits
 
 ZERO = np.uint64(0)
 
@@ -83,7 +83,7 @@ def wide_classes(data, at, leads, kinds, reaching):
     while leads:
         j = count_trailing_zeros(leads)
         leads &= leads - ONE
-        width = width_of(data[at + j])
+        width = lead_width(data[at + j])
         kind = unicode_bits(code_point(data, at + j, width), kinds)
         ones = (ONE << np.uint64(width)) - ONE
         classes = _with_case(classes, ones << np.uint64(j), kind)
@@ -105,7 +105,7 @@ def wide_letters(data, at, leads, kinds, letter, reaching):
     while leads:
         j = count_trailing_zeros(leads)
         leads &= leads - ONE
-        width = width_of(data[at + j])
+        width = lead_width(data[at + j])
         kind = unicode_bits(code_point(data, at + j, width), kinds)
         ones = (ONE << np.uint64(width)) - ONE
         run = ones << np.uint64(j)

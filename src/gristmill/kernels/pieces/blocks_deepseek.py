@@ -29,7 +29,7 @@ from gristmill.kernels.pieces.blocks import (
     open_block,
 )
 from gristmill.kernels.pieces.kinds import KANA_HAN, KINDS, LETTER, MARK, NUMBER, SIGN, SPACE
-from gristmill.kernels.unicode.tables import PointBits, code_point, unicode_bits, width_of
+from gristmill.kernels.unicode.tables import PointBits, code_point, lead_width, unicode_bits
 
 DIGITS = 3  # the most numbers in a piece
 
@@ -67,7 +67,7 @@ def _wide_classes(data, at, leads, kinds, reaching):
     while leads:
         j = count_trailing_zeros(leads)
         leads &= leads - ONE
-        width = width_of(data[at + j])
+        width = lead_width(data[at + j])
         kind = unicode_bits(code_point(data, at + j, width), kinds)
         ones = (ONE << np.uint64(width)) - ONE
         classes = _with(classes, ones << np.uint64(j), kind)

@@ -11,13 +11,13 @@ import numpy as np
 from numba import types
 
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, kernel
-from gristmill.kernels.jit.groups import Bytes, Int32s, type_of
+from gristmill.kernels.jit.groups import Bytes, Int32s, numba_type
 
 MOST_BYTES = 256
 
 
 class Trie(NamedTuple):
-    """A list of strings; make it with `trie_of`."""
+    """A list of strings; make it with `build_trie`."""
 
     pairs: Bytes  # (65536,) 1: a string may start with these two bytes, the first one times 256
     roots: Int32s  # (256,) the node of each first byte, or -1
@@ -27,7 +27,13 @@ class Trie(NamedTuple):
 
 
 @kernel(
-    OFFSETS, BYTES, Trie, type_of(Int32s), type_of(Int32s), type_of(Int32s), returns=types.int64
+    OFFSETS,
+    BYTES,
+    Trie,
+    numba_type(Int32s),
+    numba_type(Int32s),
+    numba_type(Int32s),
+    returns=types.int64,
 )
 def _find(offsets, data, trie, texts, starts, numbers):
     """Write as many as there is room for; return how many there are."""
@@ -66,7 +72,7 @@ def _find(offsets, data, trie, texts, starts, numbers):
     return count
 
 
-def trie_of(strings: list[bytes]) -> Trie:
+def build_trie(strings: list[bytes]) -> Trie:
     """Return the trie of distinct strings of 1 to MOST_BYTES bytes."""
     roots = np.full(256, -1, np.int32)
     numbered = sorted((string, number) for number, string in enumerate(strings))

@@ -16,8 +16,8 @@ from gristmill.kernels.unicode.tables import (
     UNSPACED,
     PointBits,
     code_point,
+    lead_width,
     unicode_bits,
-    width_of,
 )
 
 BOUNDARIES = ("characters", "words", "lines")
@@ -58,12 +58,12 @@ def _is_bound(data, start, at, stop, boundary, classes):
     if boundary == 0:
         return True
     before = _character_before(data, at)
-    bits = unicode_bits(code_point(data, before, width_of(data[before])), classes)
+    bits = unicode_bits(code_point(data, before, lead_width(data[before])), classes)
     if boundary == LINES:
         return bits & LINE_BREAK != 0 and not (data[before] == 0x0D and data[at] == 0x0A)
     if bits & (PYTHON_SPACE | UNSPACED):
         return True
-    bits = unicode_bits(code_point(data, at, width_of(data[at])), classes)
+    bits = unicode_bits(code_point(data, at, lead_width(data[at])), classes)
     return bits & UNSPACED != 0
 
 
@@ -71,7 +71,7 @@ def _is_bound(data, start, at, stop, boundary, classes):
 def _is_blank(data, at, stop, classes):
     """Return whether there is nothing but white space."""
     while at < stop:
-        width = width_of(data[at])
+        width = lead_width(data[at])
         if not unicode_bits(code_point(data, at, width), classes) & PYTHON_SPACE:
             return False
         at += width

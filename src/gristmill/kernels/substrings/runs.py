@@ -132,7 +132,7 @@ def _find(offsets, data, size, gram, ring, out):
     return count
 
 
-def _gram_of(size: int) -> int:
+def _anchor_size(size: int) -> int:
     """Return the bytes of an anchor for windows of `size` bytes: a quarter of them, at least 8."""
     return max(8, size // 4)
 
@@ -143,7 +143,7 @@ def find_runs(offsets: np.ndarray, data: np.ndarray, *, size: int) -> WindowRuns
     """
     # A run has a window at least, and a window takes a byte; what is not written takes no memory.
     most = int(np.maximum(np.diff(offsets).astype(np.int64) - (size - 1), 0).sum())
-    gram = _gram_of(size)
+    gram = _anchor_size(size)
     found = WindowRuns(
         np.empty(most, np.int32),
         np.empty(most, np.int64),

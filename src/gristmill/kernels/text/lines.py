@@ -20,8 +20,8 @@ from gristmill.kernels.unicode.tables import (
     PYTHON_SPACE,
     PointBits,
     code_point,
+    lead_width,
     unicode_bits,
-    width_of,
 )
 
 ONE, ALL = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -47,7 +47,7 @@ def _is_blank(data, at, stop, classes):
         lead = data[at]
         if lead > 0x20 and lead < 0x80:
             return False
-        width = width_of(lead)
+        width = lead_width(lead)
         if not unicode_bits(code_point(data, at, width), classes) & PYTHON_SPACE:
             return False
         at += width
@@ -118,7 +118,7 @@ def _find(offsets, data, paragraphs, tail, classes, out):
                 goes_on = paragraphs and (is_blank or not before)
                 count = _add(starts, stops, blank, count, first, start, stops_at, is_blank, goes_on)
                 before = is_blank
-                start = ended + width_of(data[ended])
+                start = ended + lead_width(data[ended])
                 if data[ended] == 0x0D and start < stop and data[start] == 0x0A:
                     start += 1
             at += 64

@@ -19,7 +19,7 @@ from gristmill.kernels.jit.loads import (
     mask_of_range,
     valid_in,
 )
-from gristmill.kernels.unicode.tables import SETTLED, code_point, width_of
+from gristmill.kernels.unicode.tables import SETTLED, code_point, lead_width
 
 # this many unsettled code points in a row take a library that sorts marks by insertion too long
 LONG_RUN = 128
@@ -47,7 +47,7 @@ def _unsettled(offsets, data, settled, tail, longest):
                 run = np.int64(0)
             # On, code point by code point, as long as they are high.
             while at < stop and most < LONG_RUN and data[at] >= 0xCC:
-                width = width_of(data[at])
+                width = lead_width(data[at])
                 point = code_point(data, at, width)
                 run = np.int64(0) if settled[point >> 6] >> np.uint64(point & 63) & ONE else run + 1
                 most = max(most, run)

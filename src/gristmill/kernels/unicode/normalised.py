@@ -29,9 +29,9 @@ from gristmill.kernels.unicode.tables import (
     PointBits,
     PointSteps,
     code_point,
+    lead_width,
     lower_of,
     unicode_bits,
-    width_of,
 )
 
 GAP = 0x20
@@ -104,7 +104,7 @@ def _normalise(offsets, data, classes, lower_case, tail, out, out_offsets):
                     gap = np.int64(~(solid >> np.uint64(place - 1)) & ONE)
                     end -= gap
                     continue
-                width = width_of(data[at + place])
+                width = lead_width(data[at + place])
                 point = code_point(data, at + place, width)
                 place += width
                 bits = unicode_bits(point, classes)
@@ -177,7 +177,7 @@ def _locate(offsets, data, classes, tail, word_offsets, starts, stops):
                     inside = (own >> np.uint64(length - 1)) & ONE
                     place += length
                     continue
-                width = width_of(data[at + place])
+                width = lead_width(data[at + place])
                 bits = unicode_bits(code_point(data, at + place, width), classes)
                 gap = (bits & (PYTHON_SPACE | SYMBOL)) != 0
                 alone = not gap and (bits & UNSPACED) != 0

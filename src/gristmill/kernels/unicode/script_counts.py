@@ -5,7 +5,7 @@ from numba import types
 
 from gristmill.kernels.jit.compile import BYTES, OFFSETS, kernel
 from gristmill.kernels.jit.loads import count_ones, mask_of_range
-from gristmill.kernels.unicode.tables import code_point, width_of
+from gristmill.kernels.unicode.tables import code_point, lead_width
 
 
 @kernel(OFFSETS, BYTES, types.int64, BYTES, types.int64, types.int32[:, ::1])
@@ -24,7 +24,7 @@ def _count(offsets, data, characters, scripts, latin, counts):
             # On for 64 bytes or so, code point by code point.
             until = min(stop, at + 64)
             while at < until and left > 0:
-                width = width_of(data[at])
+                width = lead_width(data[at])
                 counts[i, scripts[code_point(data, at, width)]] += 1
                 at += width
                 left -= 1

@@ -65,7 +65,7 @@ with np.load(Path(__file__).with_name("unicode.npz")) as _tables:
 
 
 @helper
-def width_of(lead):
+def lead_width(lead):
     """Return bytes of the code point that starts with this byte, in well-formed UTF-8."""
     if lead < 0x80:
         return 1

@@ -26,8 +26,8 @@ from gristmill.kernels.unicode.tables import (
     UNSPACED,
     PointBits,
     code_point,
+    lead_width,
     unicode_bits,
-    width_of,
 )
 
 ONE, TWO = np.uint64(1), np.uint64(2)
@@ -161,7 +161,7 @@ def _url_stop(data, at, stop, control, classes):
     first = at
     empty = True
     while at < stop:
-        width = width_of(data[at])
+        width = lead_width(data[at])
         point = code_point(data, at, width)
         kind = _kind(point)
         if kind == DROPPED and control:
@@ -209,7 +209,7 @@ def _take(data, at, stop, out, begin, end, rules, classes):
                     return after, end - size, 1
         out[end] = byte
         return at + 1, end + 1, 0
-    width = width_of(byte)
+    width = lead_width(byte)
     point = code_point(data, at, width)
     kind = _kind(point)
     if control:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gristmill.corpus.funnel import Funnel
 from gristmill.errors import NOT_ABSENT, printable
-from gristmill.network.hub.dataset_facts import Sample, languages, licences, sources_of
+from gristmill.network.hub.dataset_facts import Sample, languages, licences, source_tables
 from gristmill.phases.output.write_manifest import recipe_bytes
 from gristmill.recipe import is_custom, make_step, step_name
 from gristmill.store.manifest import Manifest
@@ -168,7 +168,7 @@ def _differing(entry: Any) -> str:
 
 def _sources(manifest: Manifest) -> str:
     rows = []
-    for one in sources_of(manifest):
+    for one in source_tables(manifest):
         shards = [raw for raw in manifest.raw_shards if raw.source == one["name"]]
         documents = sum(raw.documents for raw in shards)
         kept = sum(raw.unique_documents for raw in shards)

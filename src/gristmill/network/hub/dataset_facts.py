@@ -58,10 +58,10 @@ class DatasetFacts(NamedTuple):
 
 def licences(manifest: Manifest) -> dict[str, str | None]:
     """Return the licence of each source, as the recipe notes it; null: it notes none."""
-    return {one["name"]: one.get("licence") for one in sources_of(manifest)}
+    return {one["name"]: one.get("licence") for one in source_tables(manifest)}
 
 
-def sources_of(manifest: Manifest) -> list[dict[str, Any]]:
+def source_tables(manifest: Manifest) -> list[dict[str, Any]]:
     """Return the tables of the recipe's sources."""
     found = manifest.recipe.get("source", [])
     return found if isinstance(found, list) else []

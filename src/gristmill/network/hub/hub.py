@@ -33,8 +33,8 @@ from gristmill.network.hub.data_card import data_card
 from gristmill.network.hub.dataset_facts import Config, DatasetFacts, Kind, schema_and_rows
 from gristmill.network.releases.samples import text_samples, token_samples
 from gristmill.store.cache import default_cache
-from gristmill.store.manifest import LOCK, MANIFEST, SUMS, Manifest, lock_of, sums
-from gristmill.store.parts import Part, machine_errors, sha256_of, to_json, write_bytes
+from gristmill.store.manifest import LOCK, MANIFEST, SUMS, Manifest, make_lock, sums
+from gristmill.store.parts import Part, hash_file, machine_errors, to_json, write_bytes
 from gristmill.system.ownership import claim_folder
 from gristmill.trainer_formats.export import export
 from gristmill.trainer_formats.export_folder import DESCRIPTION, read_description
@@ -71,14 +71,14 @@ def publish_to_hub(
     Raises RecipeError for a target that cannot be written, VerificationError for a corpus that is
     not as its manifest says or a data set of somebody else's, SourceError where the hub fails.
     """
-    name = _name_of(target)
+    name = _repository_name(target)
     root = Path(corpus)
     published = Corpus(root).finished()
     if published is None:
         raise VerificationError(f"{root}: no {MANIFEST}: not a corpus, or not finished")
     manifest, data = published
     chosen: Kind = kind or ("text" if manifest.tokens is None else "tokens")
-    digest = lock_of(data).split()[0].decode()
+    digest = make_lock(data).split()[0].decode()
     endpoint = os.environ.get("HF_ENDPOINT", HF).rstrip("/")
     cache = Path(cache_dir or default_cache().parent) / "hub"
     folder = cache / f"{digest[:16]}-{chosen}"
@@ -94,7 +94,7 @@ def publish_to_hub(
     return {"url": facts.address, "files": len(files), "bytes": size, **done}
 
 
-def _name_of(target: str) -> str:
+def _repository_name(target: str) -> str:
     match = ADDRESS.fullmatch(target.rstrip("/"))
     if match is None:
         raise RecipeError(f"{target}: write hf://datasets/OWNER/NAME")
@@ -134,7 +134,7 @@ def _is_whole(folder: Path) -> bool:
     try:
         if read_description(folder) is None:
             return False
-        return all(sha256_of(folder / part.path)[1] == part.sha256 for part in _summed(folder))
+        return all(hash_file(folder / part.path)[1] == part.sha256 for part in _summed(folder))
     except (OSError, RecipeError):
         return False
 

@@ -32,7 +32,7 @@ def free_lock(path: Path) -> int | None:
     return handle
 
 
-def folders_of(folder: Path) -> list[Path]:
+def list_folders(folder: Path) -> list[Path]:
     """Return the folders in a folder."""
     try:
         return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
@@ -40,7 +40,7 @@ def folders_of(folder: Path) -> list[Path]:
         return []
 
 
-def files_of(folder: Path) -> list[CacheFile]:
+def list_files(folder: Path) -> list[CacheFile]:
     """Return the files of a folder, with their last use and bytes."""
     found = []
     try:

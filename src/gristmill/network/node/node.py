@@ -33,7 +33,7 @@ from gristmill.network.node.view_manifest import manifest_of_view, shard_paths, 
 from gristmill.network.releases.release import PATIENCE, CheckedRelease, ReleaseReader
 from gristmill.store.http.settings import Settings
 from gristmill.store.manifest import Manifest
-from gristmill.tokens.growth_record import version_of
+from gristmill.tokens.growth_record import record_version
 from gristmill.user_input import local, one_or_more
 
 Assignment = Literal["genesis", "rendezvous"]
@@ -160,7 +160,7 @@ class Node:
         part = tokenizer_part(found.manifest)
         alone = manifest_of_view(found.manifest, found.release.manifest, [])
         with self.view(alone) as view:
-            have = version_of((view.root / part.path).read_bytes())
+            have = record_version((view.root / part.path).read_bytes())
         if have is None or needs not in have.previous:
             raise VerificationError(
                 f"release {found.release.number} has another tokenizer (sha256 {part.sha256}), "

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gristmill.errors import MachineError
-from gristmill.network.node.cache_files import CacheFile, files_of, folders_of, free_lock
+from gristmill.network.node.cache_files import CacheFile, free_lock, list_files, list_folders
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import is_cache, locked
 from gristmill.store.parts import Part, machine_errors, sync_folder, write_bytes
@@ -133,7 +133,7 @@ class NodeCache:
                 for name, text in (
                     (manifests.SUMS, manifests.sums(manifest.parts)),
                     (manifests.MANIFEST, data),
-                    (manifests.LOCK, manifests.lock_of(data)),
+                    (manifests.LOCK, manifests.make_lock(data)),
                 ):
                     self._with_room(
                         len(text), view.root, partial(write_bytes, view.root, name, text)
@@ -214,7 +214,7 @@ class NodeCache:
         folder.mkdir(parents=True, exist_ok=True)
         os.replace(path, folder / f"{part.sha256}.{secrets.token_hex(4)}")
         self._on_event(f"{path}: {wrong}: moved into {folder}, and fetched again")
-        kept = sorted(files_of(folder), reverse=True)
+        kept = sorted(list_files(folder), reverse=True)
         for old in kept[QUARANTINED:]:
             old.path.unlink(missing_ok=True)
         return False
@@ -338,14 +338,14 @@ class NodeCache:
         self._remove_unused_views()
         found = [
             one
-            for one in files_of(self.root / "partial")
+            for one in list_files(self.root / "partial")
             if one.path.suffix != ".lock" and one.path.name[:64] not in needs
         ]
-        for folder in folders_of(self.root / "objects"):
+        for folder in list_folders(self.root / "objects"):
             found += [
-                one for one in files_of(folder) if one.path.name not in needs and one.links == 1
+                one for one in list_files(folder) if one.path.name not in needs and one.links == 1
             ]
-        return sorted(files_of(self.root / "quarantine")) + sorted(found)
+        return sorted(list_files(self.root / "quarantine")) + sorted(found)
 
     def _remove_unused_views(self) -> None:
         for lock in (self.root / "views").glob("*.lock"):
@@ -361,7 +361,7 @@ class NodeCache:
         removed.
         """
         needs: dict[str, int] = {}
-        for one in files_of(self.root / "needs"):
+        for one in list_files(self.root / "needs"):
             if (handle := free_lock(one.path)) is not None:
                 one.path.unlink(missing_ok=True)
                 os.close(handle)
@@ -378,15 +378,15 @@ class NodeCache:
     def _use(self, needs: Mapping[str, int]) -> CacheUse:
         total = in_use = objects = 0
         coming = dict(needs)
-        for folder in folders_of(self.root / "objects"):
-            for one in files_of(folder):
+        for folder in list_folders(self.root / "objects"):
+            for one in list_files(folder):
                 total, objects = total + one.size, objects + 1
                 in_use += one.size if one.links > 1 or one.path.name in needs else 0
                 coming.pop(one.path.name, None)
-        for one in files_of(self.root / "partial"):
+        for one in list_files(self.root / "partial"):
             if one.path.name[:64] not in coming:
                 total += one.size
-        quarantine = files_of(self.root / "quarantine")
+        quarantine = list_files(self.root / "quarantine")
         total += sum(one.size for one in quarantine) + sum(coming.values())
         return CacheUse(total, in_use + sum(coming.values()), objects, len(quarantine))
 

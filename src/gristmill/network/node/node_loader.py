@@ -239,7 +239,7 @@ class NodeLoader:
             corpus = TokenCorpus.open(held.view.root)
             length = self._asked.get("sequence_length") or self.loader.plan.segments[-1]
             length = length if isinstance(length, int) else length.sequence_length
-            weights, left_out = _weights_of(corpus, length, self._weights)
+            weights, left_out = _view_weights(corpus, length, self._weights)
             if weights:
                 break
             held.view.close()
@@ -300,7 +300,7 @@ class NodeLoader:
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Go on where a state was taken. Raises RecipeError, VerificationError, SourceError."""
-        found = _state_of(state)
+        found = _read_state(state)
         if found.node != self._node.node_id:
             raise RecipeError(
                 f"the state is that of node {found.node!r}, and this is {self._node.node_id!r}: "
@@ -332,7 +332,7 @@ class _NodeState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     loader: dict[str, Any]
 
 
-def _state_of(state: Mapping[str, Any]) -> _NodeState:
+def _read_state(state: Mapping[str, Any]) -> _NodeState:
     if not isinstance(state, Mapping) or state.get("format") != STATE_FORMAT:
         raise VerificationError("state: not the state of a node's batches")
     try:
@@ -341,7 +341,7 @@ def _state_of(state: Mapping[str, Any]) -> _NodeState:
         raise VerificationError(f"state: not the state of a node's batches: {error}") from error
 
 
-def _weights_of(
+def _view_weights(
     corpus: TokenCorpus, length: int, asked: Mapping[str, float] | None
 ) -> tuple[dict[str, float], dict[str, int]]:
     """Return (the weights of a view's sources, the tokens of those that are left out): by tokens,

@@ -34,7 +34,7 @@ def manifest_of_view(manifest: Manifest, digest: str, shards: Sequence[str]) -> 
     ]
     return msgspec.structs.replace(
         manifest,
-        content=manifests.content_of(parts),
+        content=manifests.content_digest(parts),
         inputs={"release": {"name": manifests.MANIFEST, "sha256": digest}},
         raw_shards=[],
         funnel={},

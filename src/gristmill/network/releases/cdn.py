@@ -66,7 +66,7 @@ class CloudFront(NamedTuple):
         )
 
 
-def cloudfront_of(distribution: str | None, path: str | None) -> CloudFront | None:
+def open_cloudfront(distribution: str | None, path: str | None) -> CloudFront | None:
     """Return the distribution that the command line names. Raises RecipeError."""
     if distribution is None:
         if path:

@@ -16,13 +16,13 @@ from gristmill.network.releases.cdn import CloudFront
 from gristmill.network.releases.corpus_check import checked_corpus
 from gristmill.network.releases.layout import Release, WithdrawnDocument
 from gristmill.network.releases.publisher import OnUpload, Publisher, UploadSettings
-from gristmill.network.releases.targets import folder_of, open_target
+from gristmill.network.releases.targets import open_target, target_folder
 from gristmill.network.trust.keys import load_signers
 from gristmill.network.withdrawal.withdraw import listed_documents
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part
 from gristmill.store.proof import damaged
-from gristmill.tables.schema import document_name, shard_of
+from gristmill.tables.schema import document_name, shard_number
 from gristmill.user_input import one_or_more
 
 ALL = "all"
@@ -64,7 +64,7 @@ def publish(
     root = Path(corpus)
     manifest, data = checked_corpus(root)
     state = run_state.needed_for_next_run(root, manifest) if run_state.STATE in with_ else None
-    included = included_of(manifest, with_, root)
+    included = choose_names(manifest, with_, root)
     parts = whole_parts(manifest, included, root)
     signers = load_signers(keys, passphrase)
     if cdn is not None:
@@ -101,7 +101,7 @@ def publish(
     finally:
         opened.close()
     if any(part.path not in {found.path for found in parts} for part in manifest.parts):
-        left = sorted(tops_of(manifest) - set(included))
+        left = sorted(top_names(manifest) - set(included))
         on_line(f"not published: {', '.join(left)} (--with adds them)")
     return result
 
@@ -125,14 +125,14 @@ def _on_hub(
     return publish_to_hub(corpus, target, kind=kind, private=private, on_line=on_line)
 
 
-def tops_of(manifest: Manifest) -> set[str]:
+def top_names(manifest: Manifest) -> set[str]:
     """Return the folders and files at the top of a corpus that hold its parts."""
     return {part.path.partition("/")[0] for part in manifest.parts}
 
 
-def included_of(manifest: Manifest, with_: Sequence[str], root: Path) -> list[str]:
+def choose_names(manifest: Manifest, with_: Sequence[str], root: Path) -> list[str]:
     """Return the folders and files that go. Raises RecipeError if the corpus has none of a name."""
-    tops = tops_of(manifest)
+    tops = top_names(manifest)
     if ALL in with_ or run_state.STATE in with_:
         return sorted(tops)
     for name in with_:
@@ -174,7 +174,7 @@ def withdrawn_documents(root: Path, manifest: Manifest) -> list[WithdrawnDocumen
     """Return the documents that were withdrawn from a corpus, by number."""
     sources = {shard.number: shard.source for shard in manifest.raw_shards}
     return [
-        WithdrawnDocument(document=number, source=sources.get(shard_of(number)))
+        WithdrawnDocument(document=number, source=sources.get(shard_number(number)))
         for number in sorted(listed_documents(root, manifest))
     ]
 
@@ -193,7 +193,7 @@ def withdrawn_so_far(
     sources = {shard.number: shard.source for shard in manifest.raw_shards}
     others = [one for one in current[0].withdrawn if one not in here]
     for one in others:
-        if sources.get(shard_of(one.document)) == one.source:
+        if sources.get(shard_number(one.document)) == one.source:
             raise RecipeError(
                 f"{root}: document {document_name(one.document)} was withdrawn from the target, "
                 "and not from this corpus. Withdraw it here too (`gristmill release withdraw`), "
@@ -215,7 +215,7 @@ def _made_before(
 
 def _refuse_inside(target: str | Path, root: Path) -> None:
     """Raise RecipeError where the target is the corpus, or in it."""
-    if (folder := folder_of(target)) is not None:
+    if (folder := target_folder(target)) is not None:
         here, there = root.resolve(), folder.resolve()
         if here == there or here in there.parents:
             raise RecipeError(f"{folder}: lies in the corpus: name a folder elsewhere")

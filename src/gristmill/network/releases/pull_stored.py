@@ -79,13 +79,13 @@ def pull_stored(
     elif not same:
         write_bytes(corpus.root, manifests.SUMS, manifests.sums(manifest.parts))
         write_bytes(corpus.root, manifests.MANIFEST, data)
-        write_bytes(corpus.root, manifests.LOCK, manifests.lock_of(data))
+        write_bytes(corpus.root, manifests.LOCK, manifests.make_lock(data))
     if whole:
         note_elsewhere(corpus.root, [url for shard in manifest.raw_shards for url in shard.urls()])
     return {
         "folder": str(corpus.root),
         "release": None,
-        "manifest": manifests.lock_of(data).decode().partition(" ")[0],
+        "manifest": manifests.make_lock(data).decode().partition(" ")[0],
         "signed": False,
         "parts": len(parts),
         "of": len(manifest.parts),
@@ -97,7 +97,7 @@ def pull_stored(
 def status_of_stored(bucket: Bucket) -> dict[str, Any]:
     """Return `url`, `manifest`, and the figures of the manifest (corpus/summary.py)."""
     manifest, data = _manifest(bucket)
-    sha256 = manifests.lock_of(data).decode().partition(" ")[0]
+    sha256 = manifests.make_lock(data).decode().partition(" ")[0]
     return {"url": bucket.url, "manifest": sha256, **summary.summary(manifest)}
 
 

@@ -80,7 +80,7 @@ def needed_for_next_run(root: Path, manifest: Manifest) -> RunState:
     return RunState(to_json(listed), found)
 
 
-def objects_of(data: bytes) -> set[str]:
+def read_objects(data: bytes) -> set[str]:
     """Return the digests of the files that a list names. Raises VerificationError."""
     try:
         return {part.sha256 for part in msgspec.json.decode(data, type=StateList).files}

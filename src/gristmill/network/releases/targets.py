@@ -93,7 +93,7 @@ def open_target(url: str | Path) -> Target:
         target.own()
         target.check_conditions()
         return target
-    if (folder := folder_of(given)) is not None:
+    if (folder := target_folder(given)) is not None:
         return FolderTarget(folder)
     raise RecipeError(
         f"{shown(given)}: nothing can be published there: name s3://BUCKET/PREFIX, gs://, "
@@ -101,7 +101,7 @@ def open_target(url: str | Path) -> Target:
     )
 
 
-def folder_of(url: str | Path) -> Path | None:
+def target_folder(url: str | Path) -> Path | None:
     """Return the folder of a target; None: it is none."""
     given = str(url)
     if given.startswith("file://"):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from gristmill.errors import MachineError, RecipeError
 from gristmill.network.trust.keys import load_signers
-from gristmill.network.trust.trust_metadata import LARGEST, ROLES, decoded, signatures, signers_of
-from gristmill.network.trust.trust_reader import EXTRA, number_of
+from gristmill.network.trust.trust_metadata import LARGEST, ROLES, decoded, signatures, signers_for
+from gristmill.network.trust.trust_reader import EXTRA, release_number
 from gristmill.store.manifest import LOCK
 from gristmill.store.parts import machine_errors, write_bytes
 
@@ -45,7 +45,7 @@ def write_draft(
     `roots`: those whose keys must sign. Raises RecipeError if the file is there.
     """
     refuse_existing(path)
-    for signer in signers_of(signers, draft.signed.type, *roots):
+    for signer in signers_for(signers, draft.signed.type, *roots):
         draft.sign(signer, append=True)
     _write(path, draft)
     return described(path, draft, roots)
@@ -103,13 +103,13 @@ def described(
         ],
     }
     if signed.type == "root":
-        found["roles"] = roles_of(draft)
+        found["roles"] = read_roles(draft)
     elif signed.type == "targets" and LOCK in signed.targets:
-        found["release"] = number_of(signed.targets[LOCK])
+        found["release"] = release_number(signed.targets[LOCK])
     return found
 
 
-def roles_of(root: "Metadata[Root]") -> dict[str, Any]:
+def read_roles(root: "Metadata[Root]") -> dict[str, Any]:
     """Threshold and keys of each role."""
     return {
         role: {

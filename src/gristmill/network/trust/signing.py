@@ -12,7 +12,7 @@ from gristmill.network.releases import layout
 from gristmill.network.releases.cdn import CloudFront
 from gristmill.network.releases.publisher import UploadSettings
 from gristmill.network.releases.targets import open_target
-from gristmill.network.trust.drafts import read_draft, refuse_existing, roles_of, write_draft
+from gristmill.network.trust.drafts import read_draft, read_roles, refuse_existing, write_draft
 from gristmill.network.trust.keys import load_signers
 from gristmill.network.trust.trust import Trust
 from gristmill.network.trust.trust_metadata import TIMESTAMP, RoleChange
@@ -110,7 +110,7 @@ def rotate(
             "target": opened.url,
             "version": made.signed.version,
             "sha256": hashlib.sha256(made.to_bytes()).hexdigest(),
-            "roles": roles_of(made),
+            "roles": read_roles(made),
             "waiting": waiting,
             "invalidations": cdn.invalidate(CHANGING) if cdn and waiting is None else [],
         }

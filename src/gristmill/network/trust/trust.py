@@ -36,10 +36,10 @@ from gristmill.network.trust.trust_metadata import (
     is_signed,
     named_targets,
     read_roots,
-    signers_of,
+    signers_for,
     unpublished,
 )
-from gristmill.network.trust.trust_reader import EXTRA, number_of
+from gristmill.network.trust.trust_reader import EXTRA, release_number
 from gristmill.store.bucket.bucket import Version
 from gristmill.store.manifest import LOCK
 
@@ -162,7 +162,7 @@ class Trust:
         """Raise RecipeError if the keys at hand do not suffice for roles."""
         for role in roles:
             needed = self.root.signed.roles[role]
-            have = len(signers_of(self._signers, role, self.root))
+            have = len(signers_for(self._signers, role, self.root))
             if have < needed.threshold:
                 raise RecipeError(
                     f"{self._target.url}: {role} needs {needed.threshold} of the keys "
@@ -245,7 +245,7 @@ class Trust:
             left = self._found[role].signed.expires - datetime.now(UTC)
             old = left < timedelta(days=self._days[role]) / 2
             needed = self.root.signed.roles[role].threshold
-            can = len(signers_of(self._signers, role, self.root)) >= needed
+            can = len(signers_for(self._signers, role, self.root)) >= needed
             if everything or (old and can) or not is_signed(self.root, self._found[role]):
                 roles.insert(0, role)
         if roles[0] == "targets" and "snapshot" not in roles:
@@ -313,7 +313,7 @@ class Trust:
             return int(root.signed.version)
         if signed is not None:
             check_draft(root, before, self._target.url)
-        for signer in signers_of(self._signers, "root", root, before):
+        for signer in signers_for(self._signers, "root", root, before):
             root.sign(signer, append=True)
         for by in (root, *([before] if before else [])):
             if not is_signed(by, root):
@@ -329,7 +329,7 @@ class Trust:
         roles = self._unsigned()
         self.check_signers_at_hand(roles)
         both = before is not None and all(
-            len(signers_of(self._signers, role, before)) >= before.signed.roles[role].threshold
+            len(signers_for(self._signers, role, before)) >= before.signed.roles[role].threshold
             for role in roles
         )
         if roles and both:
@@ -402,7 +402,7 @@ class Trust:
     def _signed(self, role: str, also: "Metadata[Root] | None") -> bytes:
         made = self._found[role]
         made.signatures.clear()
-        for signer in signers_of(self._signers, role, self.root, also):
+        for signer in signers_for(self._signers, role, self.root, also):
             made.sign(signer, append=True)
         return bytes(made.to_bytes())
 
@@ -410,7 +410,7 @@ class Trust:
 def _release(targets: "Metadata[Targets]") -> tuple[int, str] | None:
     """Return (number, sha256) of the release that targets name; None if they name none."""
     files = targets.signed.targets
-    number = number_of(files[LOCK]) if LOCK in files else None
+    number = release_number(files[LOCK]) if LOCK in files else None
     if number is None or layout.release_key(number) not in files:
         return None
     return number, str(files[layout.release_key(number)].hashes["sha256"])

@@ -102,7 +102,7 @@ def is_signed(root: "Metadata[Root]", found: "Metadata[Any]") -> bool:
     return signatures(root, found).enough
 
 
-def signers_of(
+def signers_for(
     signers: "Iterable[Signer]", role: str, *roots: "Metadata[Root] | None"
 ) -> "list[Signer]":
     """Return those whose key may sign a role, by any of the roots."""

@@ -51,7 +51,7 @@ def newest_signed(
             str(state), base, fetcher=cast("FetcherInterface", fetcher), bootstrap=root
         )
         updater.refresh()
-        return _release_of(updater, where)
+        return _find_release(updater, where)
     except exceptions.DownloadHTTPError as error:
         raise VerificationError(
             f"{where}: {layout.TRUST}/{fetcher.last} is not there, and a root is pinned: an "
@@ -75,10 +75,10 @@ def newest_signed(
         raise VerificationError(_said(error, where, fetcher.last)) from error
 
 
-def _release_of(updater: "Updater", where: str) -> tuple[int, str]:
+def _find_release(updater: "Updater", where: str) -> tuple[int, str]:
     """Return the release among the targets."""
     lock = updater.get_targetinfo(LOCK)
-    number = None if lock is None else number_of(lock)
+    number = None if lock is None else release_number(lock)
     target = None if number is None else updater.get_targetinfo(layout.release_key(number))
     sha256 = None if target is None else target.hashes.get("sha256")
     if number is None or sha256 is None:
@@ -89,7 +89,7 @@ def _release_of(updater: "Updater", where: str) -> tuple[int, str]:
     return number, sha256
 
 
-def number_of(lock: "TargetFile") -> int | None:
+def release_number(lock: "TargetFile") -> int | None:
     """Return the release's number, which the target `manifest.lock` carries."""
     custom = lock.unrecognized_fields.get("custom")
     number = custom.get("release") if isinstance(custom, dict) else None

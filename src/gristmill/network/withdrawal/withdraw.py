@@ -41,7 +41,7 @@ from gristmill.progress.counted_work import counted
 from gristmill.recipe import Recipe, stored
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.http.urls import is_url
-from gristmill.store.manifest import MANIFEST, Manifest, RawShard, content_of
+from gristmill.store.manifest import MANIFEST, Manifest, RawShard, content_digest
 from gristmill.store.parts import Part, machine_errors, read_batches, write_bytes, write_json
 from gristmill.store.proof import prove_all
 from gristmill.tables import schema
@@ -193,7 +193,7 @@ def _written(task: Withdrawal) -> dict[str, int]:
     corpus.write_manifest(
         msgspec.structs.replace(
             manifest,
-            content=content_of(ordered),
+            content=content_digest(ordered),
             recipe_sha256=changed[RECIPE].sha256,
             recipe=table,
             inputs=dict(sorted({**manifest.inputs, f"{STEP}.list": entry}.items())),
@@ -259,7 +259,7 @@ def _purge_cache(
     """Remove the raw shards with the documents from the cache; returns those that are elsewhere."""
     rows: dict[int, list[int]] = {}
     for document in sorted(documents):
-        rows.setdefault(schema.shard_of(document), []).append(schema.row_of(document))
+        rows.setdefault(schema.shard_number(document), []).append(schema.row_number(document))
     left = []
     for shard in manifest.raw_shards:
         if shard.number in rows and shard.sha256 is not None:

@@ -53,7 +53,7 @@ class Withdrawal(NamedTuple):
     @property
     def shards(self) -> list[int]:
         """Return the raw shards that the documents are in."""
-        return sorted({schema.shard_of(number) for number in self.now})
+        return sorted({schema.shard_number(number) for number in self.now})
 
 
 class Before(NamedTuple):
@@ -148,7 +148,7 @@ def _dropped(batch: pa.RecordBatch, numbers: pa.Array, before: Before) -> pa.Rec
     """VERDICTS, of which some are dropped as withdrawn; what they were is counted."""
     hit = pc.is_in(batch["document"], numbers)
     for row in batch.filter(hit).to_pylist():
-        reason = row["reason"] or f"kept {schema.shard_of(row['document'])}"
+        reason = row["reason"] or f"kept {schema.shard_number(row['document'])}"
         before.reasons[reason] = before.reasons.get(reason, 0) + 1
         if row["keeper_corpus"] is not None:
             keeper = (row["keeper"], row["keeper_corpus"])

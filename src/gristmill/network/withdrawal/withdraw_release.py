@@ -21,7 +21,7 @@ from gristmill.network.releases import layout, run_state
 from gristmill.network.releases.cdn import CloudFront
 from gristmill.network.releases.corpus_check import checked_corpus
 from gristmill.network.releases.layout import Release
-from gristmill.network.releases.publish import tops_of, whole_parts, withdrawn_so_far
+from gristmill.network.releases.publish import top_names, whole_parts, withdrawn_so_far
 from gristmill.network.releases.publisher import Publisher, UploadSettings
 from gristmill.network.releases.targets import Target, open_target
 from gristmill.network.trust.keys import load_signers
@@ -89,7 +89,7 @@ def _released(publisher: Publisher, root: Path) -> tuple[Release, Manifest]:
     assert publisher.current is not None
     before = publisher.current[0]
     manifest, data = checked_corpus(root)
-    included = sorted((set(before.included) | {LIST}) & tops_of(manifest))
+    included = sorted((set(before.included) | {LIST}) & top_names(manifest))
     parts = whole_parts(manifest, included, root)
     withdrawn = withdrawn_so_far(publisher.current, manifest, root)
     publisher.upload((root / part.path, part.sha256, part.size) for part in parts)
@@ -132,7 +132,7 @@ def _of_state(target: Target, sha256: str) -> set[str]:
     well.
     """
     found = target.get(layout.object_key(sha256), run_state.LARGEST)
-    return {sha256} if found is None else {sha256, *run_state.objects_of(found.data)}
+    return {sha256} if found is None else {sha256, *run_state.read_objects(found.data)}
 
 
 def _named(target: Target, release: Release) -> set[str]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from gristmill.errors import SourceError, reason_of
+from gristmill.errors import SourceError, error_reason
 from gristmill.phases.inputs.fetch_on_nodes import FetchOnNodes
 from gristmill.phases.inputs.local_inputs import looks
 from gristmill.phases.inputs.packs import pin
@@ -72,14 +72,14 @@ class Row(NamedTuple):
     size: int | None
 
 
-def name_of(shard: PlannedShard) -> str:
+def printable_name(shard: PlannedShard) -> str:
     """Return a raw shard's name as it may be printed."""
     return shown(shard.url) if is_url(shard.url) else shard.url
 
 
 def label(shard: PlannedShard) -> str:
     """Return a raw shard, as messages name it."""
-    return f"shard {shard_name(shard.number)} ({name_of(shard)})"
+    return f"shard {shard_name(shard.number)} ({printable_name(shard)})"
 
 
 class Fetch:
@@ -149,7 +149,7 @@ class Fetch:
                 remote, shard.sha256 or self._sources.sha256(shard.source, shard.url)
             )
             if not found.whole and not found.here:
-                new.append(name_of(shard))
+                new.append(printable_name(shard))
         if new:
             more = f" and {len(new) - 5} more" if len(new) > 5 else ""
             raise SourceError(
@@ -224,7 +224,7 @@ class Fetch:
             for shard, wrong in zip(present, threads.map(self._check, present), strict=True):
                 if wrong is not None:
                     failed[shard.url] = wrong
-                phase.done(name_of(shard))
+                phase.done(printable_name(shard))
         return failed
 
     def _check(self, shard: PlannedShard) -> SourceError | None:
@@ -266,7 +266,7 @@ class Fetch:
                 except SourceError as error:
                     failed[shard.url] = error
                     pinned[shard.number] = (
-                        absent(shard, reason_of(error)) if self._asked.allow_missing else shard
+                        absent(shard, error_reason(error)) if self._asked.allow_missing else shard
                     )
                 else:
                     paths[shard.number] = got.path
@@ -278,7 +278,7 @@ class Fetch:
                         self.meanwhile.shard_is_here(pinned[shard.number], got.path)
                 self._finish(shard)
                 progress.transfers(*self._transfers())
-                progress.done(name_of(shard))
+                progress.done(printable_name(shard))
                 if time.monotonic() - kept > KEEP_EVERY:
                     keep(Plan(shards=pinned))
                     kept = time.monotonic()
@@ -337,7 +337,7 @@ class Fetch:
         said = self._sources.sha256(shard.source, shard.url)
         if shard.sha256 is not None and said not in (None, shard.sha256):
             raise SourceError(
-                f"{name_of(shard)}: the plan pinned sha256 {shard.sha256}, but its source's "
+                f"{printable_name(shard)}: the plan pinned sha256 {shard.sha256}, but its source's "
                 f"sha256sums say {said}. "
                 "Start a new corpus for the new bytes",
                 "changed",
@@ -414,7 +414,7 @@ class Fetch:
 
         def on_bytes(here: int, size: int | None, resumed: int) -> None:
             self._under_way[shard.number] = {
-                "shard": name_of(shard),
+                "shard": printable_name(shard),
                 "bytes": here,
                 "size": size,
                 "resumed": resumed,

@@ -22,13 +22,13 @@ from gristmill.engine.engine import Engine, Job, OtherMachines
 from gristmill.engine.nodes import scratch
 from gristmill.store.bucket.bucket import Bucket
 from gristmill.store.bucket.objects import Objects
-from gristmill.store.cache import Cache, key_of
+from gristmill.store.cache import Cache, cache_key
 from gristmill.store.http.download import Promise
 from gristmill.store.http.remotes import Remote
 from gristmill.store.http.secrets import HUB_TOKEN
 from gristmill.store.http.settings import Settings
 from gristmill.store.http.transfer import Fetched, Transfer
-from gristmill.store.http.urls import HUB, user_of
+from gristmill.store.http.urls import HUB, url_user
 
 
 class FetchTask(NamedTuple):
@@ -54,7 +54,7 @@ class FetchOnNodes:
 
     def may(self, remote: Remote) -> bool:
         """Return whether nodes may fetch a file: no secret of the driver is needed for it."""
-        secret = remote.authorization or (user_of(remote.url) if "://" in remote.url else None)
+        secret = remote.authorization or (url_user(remote.url) if "://" in remote.url else None)
         token = os.environ.get(HUB_TOKEN) if remote.url.startswith(HUB) else None
         return not (secret or token or self._transfer.resume_only)
 
@@ -79,7 +79,7 @@ class FetchOnNodes:
         self._machines.stop()
 
 
-def nodes_of(engine: Engine, transfer: Transfer, corpus: Corpus) -> FetchOnNodes | None:
+def make_node_fetcher(engine: Engine, transfer: Transfer, corpus: Corpus) -> FetchOnNodes | None:
     """Return what fetches on the nodes of an engine; None: all work is on this machine."""
     machines = engine.other_machines()
     store = corpus.objects if isinstance(corpus, StoredCorpus) else None
@@ -99,7 +99,7 @@ def fetch_here(task: FetchTask, on_progress: Callable[[int], None]) -> Fetched:
 def fetch_into_store(task: FetchTask, on_progress: Callable[[int], None]) -> Fetched:
     """Fetch a file on this machine, bring it to the store, and keep nothing of it."""
     # A folder for each URL: two may have the same bytes.
-    cache = scratch() / "gristmill-fetch" / key_of(task.remote.url)
+    cache = scratch() / "gristmill-fetch" / cache_key(task.remote.url)
     found = fetch_here(task._replace(cache=cache), on_progress)
     Objects(Bucket(task.store), OBJECTS).put(found.path, found.sha256, found.size)
     shutil.rmtree(cache, ignore_errors=True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gristmill.phases.inputs.fetch import Row, name_of
+from gristmill.phases.inputs.fetch import Row, printable_name
 
 
 def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
@@ -20,12 +20,8 @@ def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
         table |= {"state": row.state, "here": row.here, "size": row.size}
         size = "size unknown" if row.size is None else f"{row.size / 1e6:,.1f} MB"
         begun = f", {row.here / 1e6:,.1f} MB of it here" if row.state == "begun" else ""
-        out.append(
-            (
-                table,
-                f"{row.shard.number:>7,}  {row.state:<8}  {size:>14}  {name_of(row.shard)}{begun}",
-            )
-        )
+        name = printable_name(row.shard)
+        out.append((table, f"{row.shard.number:>7,}  {row.state:<8}  {size:>14}  {name}{begun}"))
     coming = [row for row in rows if row.state in ("begun", "to fetch")]
     unknown = sum(row.size is None for row in coming)
     total = sum(row.size - row.here for row in coming if row.size is not None)

@@ -14,7 +14,7 @@ from gristmill.filters.lists.withdrawn import Withdrawn, read_list
 from gristmill.phases.inputs.plan import Plan
 from gristmill.recipe import Recipe
 from gristmill.store.http.transfer import Transfer
-from gristmill.tables.schema import document_name, row_of, shard_of
+from gristmill.tables.schema import document_name, row_number, shard_number
 
 
 def gather(
@@ -69,8 +69,8 @@ def _refuse_new_numbers(plan: Plan, source: str, path: Path, name: str) -> None:
     back = {url for shard in own if shard.missing is None for url in shard.urls()}
     listed = read_list(path.read_bytes(), name)
     for number, url in sorted(listed.urls.items()):
-        shard = gone.get(shard_of(number))
-        file = shard.file_at(row_of(number)) if shard is not None else None
+        shard = gone.get(shard_number(number))
+        file = shard.file_at(row_number(number)) if shard is not None else None
         if file in back and (url is None or url not in listed.alone):
             raise RecipeError(
                 f"{name}: document {document_name(number)} was withdrawn, and its file "

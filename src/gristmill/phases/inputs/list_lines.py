@@ -38,7 +38,7 @@ TEXT = re.compile(r"[A-Za-z0-9._~!$&'()*+,;=:@%/?#\[\]-]+|[^\x00-\x7f\ufffd]+")
 LONGEST = 4096  # characters of a line
 
 
-def host_of(url: str) -> str:
+def request_host(url: str) -> str:
     """Return the host, with its port where it is not the usual one, or the bucket that sees a
     request.
     """
@@ -51,7 +51,7 @@ def may_stay_near(source: Source, url: str, allowed: Collection[str]) -> bool:
     """Return whether a URL of a source may lead into this machine's network: the recipe, the
     command line or a list that lies here names its host.
     """
-    if not url.startswith(urls.WEB) or secrets.is_allowed(host_of(url), allowed):
+    if not url.startswith(urls.WEB) or secrets.is_allowed(request_host(url), allowed):
         return True
     lists = [source.paths] if source.paths else []
     lists += [source.base_url] if source.commoncrawl else []
@@ -67,7 +67,7 @@ def list_remote(source: Source, remote: Remote, allowed: Collection[str]) -> Rem
     """
     if not remote.url.startswith(urls.WEB) or is_private(remote.url, remote):
         return remote
-    return remote._replace(public=not secrets.is_allowed(host_of(source.base_url), allowed))
+    return remote._replace(public=not secrets.is_allowed(request_host(source.base_url), allowed))
 
 
 def is_private(name: str, remote: Remote | None) -> bool:
@@ -90,7 +90,7 @@ def named_urls(
     if not urls.is_url(source.base_url):
         raise RecipeError(f"source {source.name!r}: base_url is no URL")
     free = source.base_url.startswith("file://") or secrets.is_allowed(
-        host_of(source.base_url), allowed
+        request_host(source.base_url), allowed
     )
     free = free or (remote is not None and _is_same_place(name, source.base_url))
     crawl = source.base_url == COMMON_CRAWL
@@ -105,10 +105,10 @@ def named_urls(
             )
         elif not free and not (crawl and CRAWL.fullmatch(line)):
             raise RecipeError(
-                f"{where}: line {number} would be sent to {host_of(source.base_url)}, which the "
-                "recipe names, and the list is not public: a recipe may not send what it reads "
+                f"{where}: line {number} would be sent to {request_host(source.base_url)}, which "
+                "the recipe names, and the list is not public: a recipe may not send what it reads "
                 "here. If you know both, say --allow-host "
-                f"{host_of(source.base_url)} (in Python: allow_hosts=[...])"
+                f"{request_host(source.base_url)} (in Python: allow_hosts=[...])"
             )
     return [_joined(source, line) for line in lines]
 

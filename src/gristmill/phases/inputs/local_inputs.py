@@ -24,7 +24,7 @@ from gristmill.errors import RecipeError
 from gristmill.phases.inputs.plan import Plan
 from gristmill.store.http.urls import is_url, local_path
 from gristmill.store.manifest import PackedFile
-from gristmill.store.parts import sha256_of, write_bytes
+from gristmill.store.parts import hash_file, write_bytes
 from gristmill.store.proof import seal, unseal
 
 NOTE = "inputs.json"  # in work/
@@ -57,7 +57,7 @@ class Compared(NamedTuple):
     same: dict[str, Look]  # by name, files that have the digest of the plan
 
 
-def path_of(url: str, folder: Path) -> Path | None:
+def raw_shard_path(url: str, folder: Path) -> Path | None:
     """Return where a raw shard lies on this machine; null: it comes from the network."""
     if url.startswith("file://"):
         return Path(os.fsdecode(local_path(url)))
@@ -81,7 +81,7 @@ def looks(urls: Iterable[str], folder: Path) -> dict[str, Look]:
     """Return a look at each local file of these that is there."""
     seen = {}
     for url in urls:
-        path = path_of(url, folder)
+        path = raw_shard_path(url, folder)
         try:
             found = look(path) if path is not None else None
         except OSError:
@@ -116,7 +116,7 @@ def write_note(root: Path, folder: Path, seen: Mapping[str, Look]) -> None:
 
 def note_elsewhere(root: Path, urls: Iterable[str]) -> None:
     """Note that local raw shards of a corpus that is brought here lie elsewhere."""
-    names = [url for url in urls if path_of(url, root) is not None]
+    names = [url for url in urls if raw_shard_path(url, root) is not None]
     _write(root, msgspec.structs.replace(read_note(root / "work"), elsewhere=names))
 
 
@@ -142,7 +142,7 @@ def seen_changes(plan: Plan, work: Path, folder: Path | None) -> dict[str, str]:
         if shard.missing is None and shard.sha256
         for file in shard.parts()
     }
-    local = {url: size for url, size in pinned.items() if path_of(url, place) is not None}
+    local = {url: size for url, size in pinned.items() if raw_shard_path(url, place) is not None}
     seen = looks(local, place)
     found = {}
     for url, size in local.items():
@@ -200,7 +200,9 @@ def compare(
         )
 
     def differs(place: tuple[str, str]) -> str | None:
-        return _difference(pinned[place], path_of(place[1], folder) or folder, seen[place[1]].size)
+        return _difference(
+            pinned[place], raw_shard_path(place[1], folder) or folder, seen[place[1]].size
+        )
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         found = dict(zip(unsure, threads.map(differs, unsure), strict=True))
@@ -214,7 +216,7 @@ def _difference(pinned: PackedFile, path: Path, size: int) -> str | None:
     if pinned.size is not None and size != pinned.size:
         return f"{pinned.size:,} bytes then, {size:,} now"
     try:
-        digest = sha256_of(path)[1]
+        digest = hash_file(path)[1]
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read: {error.strerror or error}") from error
     return None if digest == pinned.sha256 else f"sha256 {pinned.sha256} then, {digest} now"

@@ -13,7 +13,7 @@ from pathlib import Path
 from gristmill.errors import SourceError, reason_of_file
 from gristmill.phases.inputs.sources import Listed
 from gristmill.store.manifest import PackedFile
-from gristmill.store.parts import sha256_of
+from gristmill.store.parts import hash_file
 
 MANY = 64  # files
 SMALL = 1 << 20  # bytes of a file
@@ -68,7 +68,7 @@ def pin(files: Sequence[PackedFile], folder: Path) -> tuple[PackedFile, ...]:
     pinned = []
     for file in files:
         try:
-            size, sha256 = sha256_of(folder / file.url)
+            size, sha256 = hash_file(folder / file.url)
         except OSError as error:
             raise SourceError(
                 f"{folder / file.url}: cannot be read: {error.strerror or error}",

@@ -22,10 +22,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from gristmill.errors import GONE, REASONS, SET_ASIDE, RecipeError, reason_of
+from gristmill.errors import GONE, REASONS, SET_ASIDE, RecipeError, error_reason
 from gristmill.phases.inputs.changed_inputs import Changes, Gone, refuse_or_tell
 from gristmill.phases.inputs.packs import in_packs, pack_name
-from gristmill.phases.inputs.sources import Credentials, Listed, credentials_of, expand
+from gristmill.phases.inputs.sources import Credentials, Listed, expand, make_credentials
 from gristmill.recipe import Recipe, Source
 from gristmill.store.http.remotes import Remote, is_pattern
 from gristmill.store.http.transfer import Transfer
@@ -167,7 +167,7 @@ def extend(
     listed: dict[str, list[Listed]] = {}
     whole = set()  # the sources of which every shard is listed
     for source in recipe.source:
-        sources.credentials[source.name] = credentials_of(source, transfer)
+        sources.credentials[source.name] = make_credentials(source, transfer)
         planned = any(shard.source == source.name for shard in shards)
         ask = _may_be_open(shards, source, recipe.target(source), finished) and (
             lists is None or lists.are_asked(source.name, planned)
@@ -276,7 +276,7 @@ def last_planned(shards: Sequence[PlannedShard], source: str) -> list[PlannedSha
     return sorted(last.values(), key=lambda shard: shard.number)
 
 
-def cut_of(shards: Sequence[PlannedShard], source: str) -> PlannedShard | None:
+def find_cut(shards: Sequence[PlannedShard], source: str) -> PlannedShard | None:
     """Return the shard in which a source reached its target; None: it did not."""
     used = [shard for shard in shards if shard.source == source and shard.missing is None]
     return used[-1] if used and used[-1].cut is not None else None
@@ -298,7 +298,7 @@ def with_cut(
 
 def without_cut(shards: Sequence[PlannedShard], source: str) -> list[PlannedShard]:
     """Return the shards, a source cut nowhere and all its shards to be read that were set aside."""
-    made, cut = list(shards), cut_of(shards, source)
+    made, cut = list(shards), find_cut(shards, source)
     assert cut is not None
     made[cut.number] = replace(cut, cut=None)
     for shard in last_planned(shards, source):
@@ -318,7 +318,7 @@ def _may_be_open(
     shards: Sequence[PlannedShard], source: Source, target: int | None, finished: int
 ) -> bool:
     """Return whether more may be read of a source, so that its lists are asked for."""
-    at = cut_of(shards, source.name)
+    at = find_cut(shards, source.name)
     if at is None or at.cut is None:
         return source.enabled
     if at.number >= finished:
@@ -339,7 +339,7 @@ def _reopen(
     before one that was kept; a run that did not finish is undone in place. Where raw shards of the
     source are `out`, its target is to be reached again.
     """
-    at = cut_of(shards, source.name)
+    at = find_cut(shards, source.name)
     cut = at.cut if at is not None else None
     fewer = any(name == source.name for name, _ in out)
     if at is not None and cut is not None:
@@ -383,7 +383,7 @@ def without(plan: Plan, failed: Mapping[int, BaseException]) -> Plan:
     """Return the plan, its shards that failed recorded as missing."""
     return Plan(
         shards=[
-            absent(shard, reason_of(failed[shard.number])) if shard.number in failed else shard
+            absent(shard, error_reason(failed[shard.number])) if shard.number in failed else shard
             for shard in plan.shards
         ]
     )

@@ -73,7 +73,7 @@ class Credentials:
 
         Raises RecipeError where user and password would go in the clear.
         """
-        if urls.user_of(url) is not None:
+        if urls.url_user(url) is not None:
             secrets.check(url, "user and password")
         own = (
             self._hub
@@ -84,7 +84,7 @@ class Credentials:
         return Remote(url, self._header if own else None, public=not near)
 
 
-def credentials_of(source: Source, transfer: Transfer) -> Credentials:
+def make_credentials(source: Source, transfer: Transfer) -> Credentials:
     """Return a source's credentials, and what the command line allows it. Raises RecipeError."""
     settings = transfer.client.settings
     return Credentials(source, settings.allow_env, settings.allow_hosts)
@@ -96,7 +96,7 @@ def expand(
     """Return the raw shards of a source, in its own order, each once; `ask` false leaves lists
     alone, which may be far away.
     """
-    credentials = credentials_of(source, transfer)
+    credentials = make_credentials(source, transfer)
     found: dict[str, Listed] = {}
     names = list(source.urls)
     for url in names:

@@ -46,7 +46,7 @@ from gristmill.store.parts import Part
 from gristmill.tables.schema import shard_name
 from gristmill.tokens.ordered_documents import OrderedDocuments, ordered
 from gristmill.tokens.partitions import partition_name
-from gristmill.tokens.shards import ShardWriter, in_order, part_of
+from gristmill.tokens.shards import ShardWriter, in_order, slice_blocks
 from gristmill.tokens.sorted_runs import SeededOrder, SortedRun, pieces
 from gristmill.tokens.token_settings import COPIES, Partition, Repeat, TokenSettings
 
@@ -131,14 +131,14 @@ def tasks(state: State) -> Iterator[dict[int, AssembleTask]]:
             seed=state.recipe.seed,
             repeat=tokens.repeat,
             partition=tokens.partition,
-            values=_values_of(state, tokens, source.name, numbers, copies),
+            values=_value_files(state, tokens, source.name, numbers, copies),
         )
         full = _full_shards(state, task) if task.order == "append" else {}
         found[place] = msgspec.structs.replace(task, full=full)
     yield found
 
 
-def _values_of(
+def _value_files(
     state: State,
     tokens: TokenSettings,
     source: str,
@@ -201,7 +201,7 @@ def _append(
         prefix = f"tokens/{task.source}/{split}"
         with ShardWriter(corpus.stage, prefix, dtype, size, full.count) as writer:
             behind = full.count * size - full.at.tokens
-            for tokens, documents, lengths in part_of(in_order(runs, dtype), behind):
+            for tokens, documents, lengths in slice_blocks(in_order(runs, dtype), behind):
                 writer.write(tokens, documents, lengths)
                 on_progress(len(tokens) * dtype.itemsize)
         parts += [*full.parts, *writer.parts]

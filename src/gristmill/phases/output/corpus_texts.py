@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from gristmill.corpus.clusters import TABLE
 from gristmill.corpus.copy_counts import Copies
-from gristmill.corpus.kept_documents import Rewriter, post_dedup_of, read_kept, rewriter_of
+from gristmill.corpus.kept_documents import Rewriter, load_rewriter, post_dedup_steps, read_kept
 from gristmill.dedup.lines.line_counts import LineRemover
 from gristmill.dedup.substrings.span_cutter import SpanCutter
 from gristmill.errors import RecipeError
 from gristmill.phases.inputs.inputs import installed, is_as_made
-from gristmill.phases.relations.frequent_lines import LIST, cut_of
+from gristmill.phases.relations.frequent_lines import LIST, make_cut
 from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
 from gristmill.recipe import Recipe
 from gristmill.store.manifest import Manifest
@@ -59,7 +59,7 @@ def corpus_texts(
 def line_cutter(root: Path, manifest: Manifest, source: str) -> LineRemover | None:
     """Return what cuts frequent lines out of the documents of a source; None: none are cut."""
     settings = msgspec.convert(manifest.recipe, Recipe).deduplicate
-    cut = cut_of(settings, manifest.parts)
+    cut = make_cut(settings, manifest.parts)
     return cut.cutter(root / LIST, source) if cut else None
 
 
@@ -80,4 +80,4 @@ def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
                     f"{root}: {what} is {found[location].name} here, not the input with which the "
                     "corpus was made"
                 )
-    return rewriter_of(post_dedup_of(recipe, source, found))
+    return load_rewriter(post_dedup_steps(recipe, source, found))

@@ -16,7 +16,7 @@ from gristmill.recipe import Recipe, step_name
 from gristmill.tokens.partitions import partition_name
 
 
-def table_of(state: State) -> dict[str, Any]:
+def funnel_table(state: State) -> dict[str, Any]:
     """Count the funnel of a run whose phases are done."""
     recipe, verdicts_written = state.recipe, state.of(WRITE_VERDICTS)
     listed, written, assembled = state.one(FREQUENT_LINES), state.of(TOKENIZE), state.of(ASSEMBLE)
@@ -138,7 +138,7 @@ def _repeats_and_partitions(state: State) -> dict[str, Any]:
     return found
 
 
-def rates_of(state: State) -> dict[str, float]:
+def step_rates(state: State) -> dict[str, float]:
     """MB of text a second of one core, by step, from the records' own counters."""
     processed, deduplicated = state.of(PROCESS), state.one(DEDUPLICATE)
     written, assembled = state.of(TOKENIZE), state.of(ASSEMBLE)

@@ -24,7 +24,7 @@ class LastFull(msgspec.Struct, frozen=True, kw_only=True):
     shards: int  # raw shards that lie in them as a whole
     tokens: int  # of these
     documents: int  # of these
-    digest: str  # of all that is in the full shards: see `digest_of`
+    digest: str  # of all that is in the full shards: see `shard_digest`
 
 
 class FullShards(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class FullShards(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.parts) // 2
 
 
-def digest_of(inputs: Sequence[Sequence[str]], dtype: str, tokens_per_shard: int) -> str:
+def shard_digest(inputs: Sequence[Sequence[str]], dtype: str, tokens_per_shard: int) -> str:
     """Return the digest of raw shards' tokens (a list of sha256 for each), and of how they are
     cut.
     """
@@ -65,7 +65,7 @@ def checkpoint(
             break
         shards, tokens, documents = shards + 1, tokens + more, documents + count
     used = shards + (tokens < full_tokens)
-    digest = digest_of(inputs[:used], *settings)
+    digest = shard_digest(inputs[:used], *settings)
     return LastFull(shards=shards, tokens=tokens, documents=documents, digest=digest)
 
 
@@ -85,7 +85,7 @@ def still_full(
     names = {name.removesuffix(".bin") for name in full}
     kept = [part for part in parts if part.path.rpartition(".")[0] in names]
     used = at.shards + (at.tokens < len(full) * settings[1])
-    if not full or used > len(inputs) or digest_of(inputs[:used], *settings) != at.digest:
+    if not full or used > len(inputs) or shard_digest(inputs[:used], *settings) != at.digest:
         return FullShards()
     if corpus.damage(Record(key=last.key, parts=kept)):
         return FullShards()

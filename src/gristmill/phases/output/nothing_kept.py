@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from gristmill.phases.inputs.fetch import name_of
+from gristmill.phases.inputs.fetch import printable_name
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.relations.write_verdicts import VerdictCounts
 
@@ -35,7 +35,7 @@ def nothing_kept(plan: Plan, counts: Mapping[int, VerdictCounts]) -> list[str]:
     ]
     if empty:
         names = [
-            f"{name_of(plan.shards[number])} ({counts[number].documents:,} documents"
+            f"{printable_name(plan.shards[number])} ({counts[number].documents:,} documents"
             f"{_why(Counter(counts[number].reasons))})"
             for number in empty[:SHOWN]
         ]

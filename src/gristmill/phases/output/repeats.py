@@ -68,7 +68,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
         return table[column].combine_chunks().take(pa.array(places, mask=~there))
 
 
-def times_of(
+def count_repeats(
     values: pa.Array, documents: np.ndarray, repeat: Repeat, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return how often each of n documents is written, (n,) int64, and the row of the table that
@@ -94,7 +94,7 @@ def _numbers(values: pa.Array, name: str) -> np.ndarray:
         raise RecipeError(f"tokens.repeat.by = {name!r}: it is no number: {error}") from error
 
 
-def labels_of(columns: Sequence[pa.Array], partition: Partition) -> pa.Array:
+def join_labels(columns: Sequence[pa.Array], partition: Partition) -> pa.Array:
     """Return the label of n documents, (n,) string: the labels by each measure, joined. Raises
     RecipeError for one that cannot be a folder's name.
     """

@@ -20,7 +20,7 @@ from gristmill.phases.inputs.plan import (
     Plan,
     PlannedShard,
     TargetCut,
-    cut_of,
+    find_cut,
     with_cut,
     without_cut,
 )
@@ -43,7 +43,7 @@ def settle(state: State, finished: int) -> Plan:
         found = _reached(state, name, target)
         if found is not None:
             shards = with_cut(shards, *found, finished)
-        elif cut_of(shards, name) is not None:
+        elif find_cut(shards, name) is not None:
             shards = without_cut(shards, name)
     return Plan(shards=shards)
 
@@ -67,7 +67,7 @@ def _reached(state: State, source: str, target: int) -> tuple[int, TargetCut] | 
     return None
 
 
-def tokens_of(state: State) -> dict[str, tuple[int, int]]:
+def count_tokens(state: State) -> dict[str, tuple[int, int]]:
     """Of each source how many of its shards were tokenized, and their tokens."""
     found: dict[str, tuple[int, int]] = {}
     for number, record in state.of(TOKENIZE).items():
@@ -83,7 +83,7 @@ def next_wave(
     """Return the shards to read next: by priority, all of a source without a target, and of one
     with a target about as many as it needs, at least `least`; later sources wait for it.
 
-    `read` is what `tokens_of` says. No result depends on how many are read at once.
+    `read` is what `count_tokens` says. No result depends on how many are read at once.
     """
     targets = recipe.targets()
     wave: list[int] = []

@@ -27,14 +27,28 @@ import pyarrow.parquet as pq
 from gristmill.corpus.corpus import Corpus
 from gristmill.engine.engine import Session
 from gristmill.engine.executor import fresh
-from gristmill.phases.output.repeats import Values, labels_of, times_of
+from gristmill.phases.output.repeats import Values, count_repeats, join_labels
 from gristmill.progress.memory_use import free_memory
 from gristmill.store.parts import Part
 from gristmill.store.proof import proven
 from gristmill.tables.schema import shard_name
 from gristmill.tokens.ordered_documents import OrderedDocuments
-from gristmill.tokens.shards import Apart, Block, ShardWriter, TokenizedShard, in_order, part_of
-from gristmill.tokens.sorted_runs import Piece, RunWriter, SeededOrder, SortedRun, merged, order_of
+from gristmill.tokens.shards import (
+    Apart,
+    Block,
+    ShardWriter,
+    TokenizedShard,
+    in_order,
+    slice_blocks,
+)
+from gristmill.tokens.sorted_runs import (
+    Piece,
+    RunWriter,
+    SeededOrder,
+    SortedRun,
+    choose_order,
+    merged,
+)
 from gristmill.tokens.token_settings import Partition, Repeat
 
 SPLITS = ("train", "val")
@@ -89,7 +103,7 @@ class ListedRuns(NamedTuple):
         """Return the documents of a piece. Raises OSError where runs are not what they were."""
         runs = msgspec.msgpack.decode(self.path.read_bytes(), type=list[SortedRun])
         blocks = merged(runs, self.bits, dtype, piece.ranges)
-        return part_of(blocks, piece.skip, piece.tokens)
+        return slice_blocks(blocks, piece.skip, piece.tokens)
 
 
 def listed_runs(path: Path, runs: list[SortedRun], bits: int) -> ListedRuns:
@@ -121,7 +135,7 @@ class WrittenPiece(NamedTuple):
 def seeded_order(seed: int, shards: list[RawShardTokens]) -> SeededOrder:
     """Return the order that a recipe's seed asks for, cut for all these raw shards."""
     digest = hashlib.sha256(f"order {seed}".encode()).digest()
-    return order_of(int.from_bytes(digest[:8], "little"), sum(shard.size for shard in shards))
+    return choose_order(int.from_bytes(digest[:8], "little"), sum(shard.size for shard in shards))
 
 
 def fits(shards: list[RawShardTokens], session: Session) -> bool:
@@ -219,7 +233,7 @@ def _times(
     if task.repeat is None:
         return np.ones(len(run.documents), np.int64)
     values = _values(task, task.repeat.by).of(Corpus(Path(task.root)), number, run.documents)
-    times, rows = times_of(values, run.documents, task.repeat, task.seed)
+    times, rows = count_repeats(values, run.documents, task.repeat, task.seed)
     if split == "val":
         return np.asarray(np.minimum(times, 1), np.int64)
     amounts = (np.ones_like(times), run.lengths, times, times * run.lengths)
@@ -238,7 +252,7 @@ def _streams(
         _values(task, name).of(Corpus(Path(task.root)), number, run.documents)
         for name in task.partition.by
     ]
-    labels = labels_of(columns, task.partition).dictionary_encode()
+    labels = join_labels(columns, task.partition).dictionary_encode()
     names = labels.dictionary.to_pylist()
     numbers = [known.setdefault((split, name), len(known)) for name in names]
     return np.asarray(np.array(numbers, np.int64)[labels.indices.to_numpy()], np.int64)

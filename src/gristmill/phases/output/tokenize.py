@@ -21,7 +21,13 @@ import pyarrow as pa
 from gristmill.corpus.clusters import TABLE, found_in
 from gristmill.corpus.copy_counts import Copies, digests
 from gristmill.corpus.corpus import Corpus, content_key
-from gristmill.corpus.kept_documents import FOLDER, PostDedup, post_dedup_of, read_kept, rewriter_of
+from gristmill.corpus.kept_documents import (
+    FOLDER,
+    PostDedup,
+    load_rewriter,
+    post_dedup_steps,
+    read_kept,
+)
 from gristmill.corpus.similar_documents import TABLE as SIMILAR
 from gristmill.corpus.similar_documents import digests as similar_digests
 from gristmill.corpus.similar_documents import similar_documents
@@ -30,7 +36,7 @@ from gristmill.phases.output.validation import has_hash_of_validation, moves_sim
 from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.deduplicate import DEDUPLICATE
-from gristmill.phases.relations.frequent_lines import FREQUENT_LINES, LIST, Cut, cut_of
+from gristmill.phases.relations.frequent_lines import FREQUENT_LINES, LIST, Cut, make_cut
 from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
 from gristmill.phases.relations.repeated_substrings import REPEATED_SUBSTRINGS, SpanCut, span_cuts
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
@@ -131,7 +137,7 @@ def tokenize(task: TokenizeTask, on_progress: Callable[[int], None]) -> Output:
     name = shard_name(task.number)
     cutter = task.cut.cutter(corpus.find(LIST), task.source) if task.cut else None
     spans = task.substrings.cutter(corpus.find(SUBSTRINGS)) if task.substrings else None
-    rewriter = rewriter_of(task.post_dedup)
+    rewriter = load_rewriter(task.post_dedup)
     start = time.perf_counter()
     with ExitStack() as stack:
         on_measures: Callable[[pa.RecordBatch], None] = _ignore
@@ -217,7 +223,7 @@ def _write(
     return parts, work, counts
 
 
-def tokenizer_of(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer | None:
+def load_tokenizer(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer | None:
     """Return the recipe's tokenizer, by a path in `folder` or fetched; None: the recipe has no
     [tokens].
     """
@@ -259,9 +265,9 @@ def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
             source=sources[number],
             documents=record.part("documents/").sha256,
             verdicts=written[number].parts[0].sha256,
-            cut=cut_of(recipe.deduplicate, listed.parts) if listed else None,
+            cut=make_cut(recipe.deduplicate, listed.parts) if listed else None,
             seed=recipe.seed,
-            post_dedup=post_dedup_of(recipe, sources[number], state.inputs),
+            post_dedup=post_dedup_steps(recipe, sources[number], state.inputs),
             tokenizer=part.path if part else None,
             tokenizer_name=tokenizer.name if tokenizer else None,
             tokenizer_sha256=tokenizer.sha256 if tokenizer else None,

@@ -25,18 +25,18 @@ from gristmill.filters.api.step import Input
 from gristmill.filters.lists.withdrawn import Withdrawn, read_list, write_list
 from gristmill.phases.inputs.plan import Plan, PlannedShard, TargetCut
 from gristmill.phases.output.append import refuse_changed
-from gristmill.phases.output.count_funnel import rates_of, table_of
+from gristmill.phases.output.count_funnel import funnel_table, step_rates
 from gristmill.phases.output.nothing_kept import nothing_kept
 from gristmill.phases.output.validation import caveat
 from gristmill.phases.phase import State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
-from gristmill.store.manifest import Manifest, RawShard, TokenFormat, content_of
+from gristmill.store.manifest import Manifest, RawShard, TokenFormat, content_digest
 from gristmill.store.manifest import decode as decode_manifest
 from gristmill.store.parts import write_bytes, write_json
 from gristmill.store.proof import PROOF, seal, unseal
-from gristmill.tokens.growth_record import version_of
+from gristmill.tokens.growth_record import record_version
 from gristmill.tokens.tokenizer import Tokenizer
 
 PLAN, RECIPE, FUNNEL, RUN = "plan.json", "recipe.toml", "funnel.json", "run.json"
@@ -80,7 +80,7 @@ def _decode(path: Path) -> Plan:
     try:
         data = path.read_bytes()
         if b'"raw_shards"' in data:
-            plan = plan_of(decode_manifest(data))
+            plan = manifest_plan(decode_manifest(data))
         else:
             plan = msgspec.json.decode(data, type=Plan)
     except (OSError, VerificationError, *NO_JSON) as error:
@@ -90,7 +90,7 @@ def _decode(path: Path) -> Plan:
     return plan
 
 
-def plan_of(manifest: Manifest) -> Plan:
+def manifest_plan(manifest: Manifest) -> Plan:
     """Return the plan that a manifest repeats."""
     return Plan(shards=[_planned(shard) for shard in manifest.raw_shards])
 
@@ -180,7 +180,7 @@ def token_format_of(tokenizer: Tokenizer | None) -> TokenFormat | None:
     """Return the manifest's `tokens`; None: the recipe makes none."""
     if tokenizer is None:
         return None
-    grown = version_of(tokenizer.data)
+    grown = record_version(tokenizer.data)
     return TokenFormat(
         tokenizer=tokenizer.sha256,
         tokenizer_version=msgspec.UNSET if grown is None else grown.version,
@@ -201,7 +201,7 @@ def is_same_format(stated: TokenFormat | None, own: TokenFormat | None) -> bool:
     return stated == msgspec.structs.replace(own, end_of_text_by=stated.end_of_text_by)
 
 
-def inputs_of(
+def manifest_inputs(
     recipe: Recipe,
     found: dict[str, Input],
     tokenizer: Tokenizer | None,
@@ -247,7 +247,7 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
     verdicts = {number: record.counts for number, record in state.of(WRITE_VERDICTS).items()}
     for line in nothing_kept(state.plan, verdicts):
         state.progress.line(f"{corpus.name}: {line}")
-    counted = table_of(state)
+    counted = funnel_table(state)
     plan = _with_rows(state)
     write_plan(corpus, plan)
     parts = [
@@ -270,7 +270,7 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
     finished = corpus.finished()
     refuse_changed(finished[0] if finished else None, recipe, parts)
     manifest = Manifest(
-        content=content_of(parts),
+        content=content_digest(parts),
         versions=made_by(tokenizer),
         recipe_sha256=recipe_digest(table),
         recipe=table,
@@ -281,7 +281,7 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
         parts=parts,
     )
     corpus.write_manifest(manifest)
-    rates = rates_of(state)
+    rates = step_rates(state)
     corpus.write_small(RUN, seal(_about(state, rates)))
     return Funnel(counted, rates)
 

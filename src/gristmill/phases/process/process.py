@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 
 from gristmill.corpus.corpus import Corpus, content_key
 from gristmill.errors import GristmillError, MachineError, SourceError
-from gristmill.filters.api.judge import Judged, NamedStep, judge, named, schemas_of
+from gristmill.filters.api.judge import Judged, NamedStep, judge, make_schemas, named
 from gristmill.phases.inputs.fetch import label
 from gristmill.phases.inputs.plan import PlannedShard
 from gristmill.phases.phase import Output, Phase, State
@@ -38,7 +38,7 @@ from gristmill.phases.process.process_task import (
     ProcessTask,
     RawCounts,
     Steps,
-    signing_of,
+    make_signing,
 )
 from gristmill.phases.process.reuse import Old, Reused, usable
 from gristmill.phases.process.samples import Sampler
@@ -85,7 +85,7 @@ def tasks(state: State) -> Iterator[dict[int, ProcessTask]]:
                 left -= state.of(PROCESS)[number].counts.raw.documents
 
 
-def task_of(state: State, shard: PlannedShard) -> ProcessTask | None:
+def make_task(state: State, shard: PlannedShard) -> ProcessTask | None:
     """Return the task of a shard that is fetched; null where it depends on the shards before it."""
     source = next(source for source in state.recipe.source if source.name == shard.source)
     if source.limit is not None:
@@ -131,7 +131,7 @@ def _task(state: State, source: Source, shard: PlannedShard, *, pages: bool) -> 
         libraries={"resiliparse": _charsets()},
         steps=steps,
         measure=recipe.measure,
-        signing=signing_of(recipe.deduplicate) if recipe.deduplicate else None,
+        signing=make_signing(recipe.deduplicate) if recipe.deduplicate else None,
         within=LANGUAGE if recipe.deduplicate and recipe.deduplicate.scope == "language" else None,
         limit=None,
         start=shard.start,
@@ -241,7 +241,7 @@ def _process(task: ProcessTask, on_progress: Callable[[int], None], proof: Proof
     corpus = Corpus(Path(task.root))
     clock = Clock()
     steps = _named(task.steps)
-    measures, found = schemas_of(steps)
+    measures, found = make_schemas(steps)
     tables = {step.name: step.table for step in task.steps.made() if step.table is not None}
     timed = [step._replace(call=clock.around(step.name, step.call)) for step in steps]
     shard = _reader(task, proof)

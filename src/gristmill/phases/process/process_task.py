@@ -7,7 +7,7 @@ import msgspec
 from gristmill.corpus.corpus import content_key
 from gristmill.dedup.settings import Deduplicate, ExactForm, Near
 from gristmill.filters.api.step import Input, Step
-from gristmill.phases.phase import Runtime, formats_of, key_fields
+from gristmill.phases.phase import Runtime, format_versions, key_fields
 from gristmill.recipe import Kind, Measure, Recipe, Source
 from gristmill.source.rows import Fields
 from gristmill.store.manifest import PackedFile
@@ -106,7 +106,7 @@ class Signing(msgspec.Struct, frozen=True, kw_only=True):
         return Deduplicate(exact=self.form, near=near, arabic_marks=self.arabic_marks)
 
 
-def signing_of(settings: Deduplicate) -> Signing:
+def make_signing(settings: Deduplicate) -> Signing:
     """Return what documents are signed by."""
     near = settings.near
     if near is None:
@@ -150,6 +150,6 @@ class ProcessTask(msgspec.Struct, frozen=True, kw_only=True):
         """Return the key of what is measured, whatever is then decided."""
         return content_key(
             "measuring",
-            formats=formats_of(FORMATS),
+            formats=format_versions(FORMATS),
             task={**key_fields(self), "steps": self.steps.measuring()},
         )

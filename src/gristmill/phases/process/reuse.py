@@ -183,7 +183,7 @@ class Old:
         if signatures is not None:
             signed = signatures.upto(last)
             signed = signed.filter(pc.is_in(signed["document"], kept_before))
-        dropped = [_samples_of(samples, new)]
+        dropped = [_stored_samples(samples, new)]
         anew = kept.slice(0, 0)
         if fresh is not None:
             part = fresh.between(int(numbers[0]), last)
@@ -303,7 +303,7 @@ def _less(measures: pa.RecordBatch, reached: np.ndarray, steps: Sequence[Step]) 
     return pa.RecordBatch.from_arrays(columns, schema=measures.schema)
 
 
-def _samples_of(samples: pa.Table, verdicts: pa.RecordBatch) -> pa.RecordBatch:
+def _stored_samples(samples: pa.Table, verdicts: pa.RecordBatch) -> pa.RecordBatch:
     """Return the stored samples among some rows, with the reasons and values that they have now, if
     their step is the same.
     """

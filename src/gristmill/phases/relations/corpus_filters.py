@@ -125,7 +125,7 @@ class CorpusFiltered(NamedTuple):
     tables: list[tuple[str, int, Path]]  # the step, the raw shard, and what a rule says of it
 
 
-def rules_of(
+def make_rules(
     steps: Sequence[Step], sources: Mapping[int, str], inputs: Mapping[str, Input]
 ) -> list[Rule]:
     """Return the rules about the whole corpus, in the order of the recipe's steps; `sources` are
@@ -151,7 +151,7 @@ def asking(tables: Sequence[dict[str, Any]]) -> list[Step]:
     return [step for step in steps if step.ranks or step.corpus_rules]
 
 
-def reasons_of(tables: Sequence[dict[str, Any]]) -> set[str]:
+def rule_reasons(tables: Sequence[dict[str, Any]]) -> set[str]:
     """Return the reasons of its rules."""
     steps = asking(tables)
     by_rank = {f"{step.name}.{rank.end}" for step in steps for rank in step.ranks}
@@ -200,7 +200,7 @@ class CorpusRules(msgspec.Struct, frozen=True, kw_only=True):
 
     def made(self) -> list[Rule]:
         """Return the rules, in order."""
-        return rules_of(asking(self.step), self.sources, self.inputs)
+        return make_rules(asking(self.step), self.sources, self.inputs)
 
     def key(self) -> list[dict[str, Any]]:
         """Return all that their answers depend on, but for tables."""
@@ -256,7 +256,7 @@ def corpus_filters(
                 table.write(batch)
         parts += written
     shutil.rmtree(work)
-    drops = drops_of(found, [rule.reason for rule in rules])
+    drops = sort_drops(found, [rule.reason for rule in rules])
     with writing_table(corpus.work, DROPPED, DROPS) as (table, part):
         for batch in drops.to_batches(max_chunksize=1 << 16):
             table.write(batch)
@@ -270,7 +270,7 @@ def corpus_filters(
     return Output(counts, parts, part)
 
 
-def drops_of(found: CorpusFiltered, reasons: list[str]) -> pa.Table:
+def sort_drops(found: CorpusFiltered, reasons: list[str]) -> pa.Table:
     """DROPS, sorted by document."""
     thresholds = np.array(found.thresholds, np.float64)
     columns = [

@@ -34,7 +34,7 @@ from gristmill.phases.inputs.plan import first_cut
 from gristmill.phases.phase import WHOLE, Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
-from gristmill.phases.relations.differing_languages import differing_of, with_thresholds
+from gristmill.phases.relations.differing_languages import find_differing, with_thresholds
 from gristmill.recipe import Recipe
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import Part, read_batches, writing, writing_table
@@ -144,7 +144,7 @@ def tasks(state: State) -> Iterator[dict[int, DeduplicateTask]]:
     task = DeduplicateTask(
         root=str(state.corpus.root),
         numbers=list(processed),
-        scopes=scopes_of(state),
+        scopes=shard_scopes(state),
         signatures=[record.part(name).sha256 for record in processed.values() for name in deciding],
         corpus_filtered=filtered.work[0].sha256 if filtered else None,
         deduplicate=msgspec.structs.replace(settings, against=[]),
@@ -194,7 +194,7 @@ def find_duplicates(
         else None
     )
     dropped = _with_cut(corpus, task.cut, dropped)
-    differing = differing_of(settings, tables)
+    differing = find_differing(settings, tables)
     drops, pairs, entries = deduplicate(
         tables,
         settings,
@@ -289,7 +289,7 @@ def _copy(corpus: Corpus, path: Path) -> Part:
     return Part(target, file.size, file.hexdigest())
 
 
-def scopes_of(state: State) -> list[int]:
+def shard_scopes(state: State) -> list[int]:
     """Of each shard that was processed, in order, with which others it is compared: 0 all, or the
     place of its source, from 1.
     """

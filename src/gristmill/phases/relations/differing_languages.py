@@ -25,7 +25,7 @@ from gristmill.store.parts import read_batches
 THRESHOLD = pa.field("threshold", pa.float64())  # a further column of drops
 
 
-def differing_of(settings: Deduplicate, tables: Iterable[ShardTables]) -> Differing:
+def find_differing(settings: Deduplicate, tables: Iterable[ShardTables]) -> Differing:
     """Return the documents of shards whose language has settings of its own.
 
     Raises RecipeError where a shard's measures have no labels.

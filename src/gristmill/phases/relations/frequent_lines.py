@@ -25,7 +25,7 @@ from gristmill.dedup.settings import Deduplicate, FrequentLines
 from gristmill.engine.engine import Session
 from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
-from gristmill.phases.relations.deduplicate import scopes_of
+from gristmill.phases.relations.deduplicate import shard_scopes
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
 from gristmill.recipe import Recipe
 from gristmill.store.defaults import without_defaults
@@ -59,7 +59,7 @@ class CountTask(msgspec.Struct, frozen=True, kw_only=True):
 
 def count_tasks(state: State) -> Iterator[dict[int, CountTask]]:
     """Yield a task for each shard that was processed."""
-    settings, written = _lines_of(state), state.of(WRITE_VERDICTS)
+    settings, written = _line_files(state), state.of(WRITE_VERDICTS)
     yield {
         number: CountTask(
             root=str(state.corpus.root),
@@ -123,7 +123,7 @@ class ListTask(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_tasks(state: State) -> Iterator[dict[int, ListTask]]:
     """Yield one task of all shards that were counted."""
-    scopes, names = scopes_of(state), [source.name for source in state.recipe.source]
+    scopes, names = shard_scopes(state), [source.name for source in state.recipe.source]
     processed = state.of(PROCESS)
     task = ListTask(
         root=str(state.corpus.root),
@@ -132,12 +132,12 @@ def list_tasks(state: State) -> Iterator[dict[int, ListTask]]:
         sources={scope: names[scope - 1] for scope in sorted(set(scopes)) if scope},
         documents=[record.part("documents/").sha256 for record in processed.values()],
         counted=[record.work[0].sha256 for record in state.of(COUNT_LINES).values()],
-        lines=_lines_of(state),
+        lines=_line_files(state),
     )
     yield {0: task}
 
 
-def _lines_of(state: State) -> FrequentLines:
+def _line_files(state: State) -> FrequentLines:
     settings = state.recipe.deduplicate
     assert settings is not None and settings.lines is not None
     return settings.lines
@@ -197,7 +197,7 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def cut_of(settings: Deduplicate | None, parts: Iterable[Part]) -> Cut | None:
+def make_cut(settings: Deduplicate | None, parts: Iterable[Part]) -> Cut | None:
     """Return what is cut by a recipe's settings, its list among the parts; None: nothing."""
     if settings is None or settings.lines is None:
         return None

@@ -29,8 +29,8 @@ from gristmill.engine.engine import Session
 from gristmill.engine.executor import fresh
 from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
-from gristmill.phases.relations.deduplicate import scopes_of
-from gristmill.phases.relations.frequent_lines import FREQUENT_LINES, Cut, cut_of
+from gristmill.phases.relations.deduplicate import shard_scopes
+from gristmill.phases.relations.frequent_lines import FREQUENT_LINES, Cut, make_cut
 from gristmill.phases.relations.frequent_lines import LIST as LINES
 from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS, row_digests
 from gristmill.recipe import Recipe
@@ -104,11 +104,11 @@ def tasks(state: State) -> Iterator[dict[int, SubstringsTask]]:
     task = SubstringsTask(
         root=str(state.corpus.root),
         numbers=list(processed),
-        scopes=scopes_of(state),
+        scopes=shard_scopes(state),
         sources=[state.plan.shards[number].source for number in processed],
         documents=[record.part("documents/").sha256 for record in processed.values()],
         verdicts=[written[number].parts[0].sha256 for number in processed],
-        cut=cut_of(deduplicate, listed.parts) if listed else None,
+        cut=make_cut(deduplicate, listed.parts) if listed else None,
         size=settings.bytes,
         most=settings.most,
         keep=settings.keep,
@@ -147,7 +147,7 @@ def find_substrings(
     counts = {"bytes": 0, "documents": 0}
     last = -1
     with writing_table(corpus.stage, LIST, repeated_spans.SPANS) as (table, part):
-        for batch in repeated_spans.spans_of(
+        for batch in repeated_spans.find_repeated_spans(
             files,
             bits,
             repeated_spans.WindowSettings(task.size, task.most, task.keep == "first"),
@@ -179,7 +179,7 @@ def _write_anchors(shard: _ShardTexts) -> Path:
     """Write the anchors of a shard's windows."""
     target = fresh(shard.work, f"anchors-{shard_name(shard.number)}")
     with pq.ParquetWriter(target, windows.ANCHORS, compression="none") as writer:
-        for batch in windows.anchors_of(shard.texts(), shard.size):
+        for batch in windows.make_anchors(shard.texts(), shard.size):
             writer.write_batch(windows.scoped(batch, shard.scope))
     return target
 

@@ -34,7 +34,7 @@ from gristmill.phases.inputs.plan import TargetCut
 from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
 from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS, DROPPED
-from gristmill.phases.relations.deduplicate import DEDUPLICATE, scopes_of
+from gristmill.phases.relations.deduplicate import DEDUPLICATE, shard_scopes
 from gristmill.phases.relations.default_counts import DefaultsTask, default_counts, differing_steps
 from gristmill.store.parts import read_batches, writing_table
 from gristmill.store.proof import proven
@@ -164,7 +164,7 @@ def check(state: State) -> dict[int, GristmillError]:
             number: record.counts.kept.documents - written[number].counts.reasons.get(TARGET, 0)
             for number, record in state.of(PROCESS).items()
         }
-        clusters.guard(state.corpus, settings.largest_cluster, kept, scopes_of(state))
+        clusters.guard(state.corpus, settings.largest_cluster, kept, shard_scopes(state))
     return {}
 
 
@@ -173,7 +173,7 @@ def write_verdicts(task: VerdictsTask, on_progress: Callable[[int], None]) -> Ou
     corpus = Corpus(Path(task.root))
     name = shard_name(task.number)
     source = proven(corpus.work / f"process/{name}.parquet", task.provisional)
-    drops = _drops_of(corpus, task)
+    drops = _read_drops(corpus, task)
     reasons: dict[str, int] = {}
     rows = 0
     defaults = default_counts(task.defaults, corpus) if task.defaults is not None else None
@@ -202,7 +202,7 @@ def write_verdicts(task: VerdictsTask, on_progress: Callable[[int], None]) -> Ou
     return Output(counts, part)
 
 
-def _drops_of(corpus: Corpus, task: VerdictsTask) -> pa.Table:
+def _read_drops(corpus: Corpus, task: VerdictsTask) -> pa.Table:
     """Return what was dropped of a shard since it was processed: FILLED, sorted by document."""
     low, high = schema.first_document(task.number), schema.first_document(task.number + 1)
     own = [("document", ">=", low), ("document", "<", high)]

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import VerificationError
-from gristmill.filters.lists.domains import Suffixes, host_of
+from gristmill.filters.lists.domains import Suffixes, written_host
 from gristmill.store.manifest import RawShard
 from gristmill.store.parts import read_batches
 from gristmill.tables import schema
@@ -31,7 +31,7 @@ LANGUAGE = "language.label"  # the measure of the step language
 OTHERS = "(others)"  # languages beyond those that are counted by themselves
 MOST_DOMAINS = 1 << 20  # in memory
 PARTITIONS = 64
-# A URL up to the end of its host, as `host_of` finds it (filters/lists/domains.py).
+# A URL up to the end of its host, as `written_host` finds it (filters/lists/domains.py).
 AUTHORITY = r"^(?P<head>(?:[A-Za-z0-9+.\-]+:)?//[^/?#]*|[^/?#]*)"
 DOMAINS = pa.schema([("domain", pa.string()), ("documents", pa.int64()), ("tokens", pa.int64())])
 
@@ -110,7 +110,7 @@ class Languages:
     """
 
     def __init__(self, rows: RowValues, names: list[str | None]) -> None:
-        """Use `languages_of`."""
+        """Use `group_languages`."""
         self._rows, self.names = rows, names
 
     def group_of(self, documents: np.ndarray) -> np.ndarray:
@@ -126,7 +126,7 @@ class Languages:
         return found
 
 
-def languages_of(corpus: TokenCorpus, most: int, stack: ExitStack) -> Languages | None:
+def group_languages(corpus: TokenCorpus, most: int, stack: ExitStack) -> Languages | None:
     """Return the languages that the step `language` found, in at most `most` groups; None: the
     recipe has no such step. What it holds is removed with `stack`.
     """
@@ -224,7 +224,9 @@ class Domains:
             heads = pc.struct_field(pc.extract_regex(urls, AUTHORITY), "head").dictionary_encode()
             for head in heads.dictionary.to_pylist():
                 if head not in names:
-                    names[head] = self._suffixes.split(head).registered or host_of(head).lower()
+                    names[head] = (
+                        self._suffixes.split(head).registered or written_host(head).lower()
+                    )
             domains = [names[head] for head in heads.dictionary.to_pylist()]
             values = pa.array(domains, pa.string()).take(heads.indices)
             ones = np.ones(len(urls), np.int64)

@@ -30,7 +30,7 @@ from gristmill.reports.status import held
 from gristmill.store.parts import read_batches
 from gristmill.store.proof import proven
 from gristmill.tables import schema
-from gristmill.tables.columns import strings_of, utf8_buffers
+from gristmill.tables.columns import utf8_buffers, view_strings
 from gristmill.tables.schema import shard_name
 
 TOP = 10
@@ -195,7 +195,7 @@ def _clusters(
     shown = [keeper for keeper, _ in found] + [
         row["document"] for cluster in result for row in cluster["sample"]
     ]
-    urls = clusters.urls_of(verdicts, shown)
+    urls = clusters.collect_urls(verdicts, shown)
     texts = _texts(state, shown, result)
     for cluster in result:
         for row in cluster["sample"]:
@@ -249,7 +249,7 @@ def _normalised(text: str) -> dict[str, str]:
     """
     lines = text.splitlines()
     offsets, data = compared(*utf8_buffers(pa.array(lines, pa.string())), "signs")
-    forms = strings_of(offsets.astype(np.int32), data).to_pylist()
+    forms = view_strings(offsets.astype(np.int32), data).to_pylist()
     return {form: line for form, line in zip(reversed(forms), reversed(lines), strict=True) if form}
 
 

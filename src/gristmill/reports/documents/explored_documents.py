@@ -18,7 +18,7 @@ from gristmill.errors import VerificationError
 from gristmill.reports.documents.document_tables import LANGUAGE
 from gristmill.store.manifest import Manifest, RawShard
 from gristmill.store.parts import Part, read_batches
-from gristmill.tables.schema import row_of, shard_name
+from gristmill.tables.schema import row_number, shard_name
 
 KEPT = "kept"
 READ = ("verdicts", "measures", "text", "documents", "samples")  # folders
@@ -137,7 +137,7 @@ class ChosenDocuments:
             table = pa.Table.from_batches([rows])
             table = table.append_column("text", _first_text(wanted, texts))
             table = table.append_column("source", pa.array([shard.source] * len(rows)))
-            files = [shard.file_at(row_of(document)) for document in wanted.to_pylist()]
+            files = [shard.file_at(row_number(document)) for document in wanted.to_pylist()]
             table = table.append_column("raw_shard", pa.array(files))
             if measures is not None:
                 found = measures.of(wanted)

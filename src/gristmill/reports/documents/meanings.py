@@ -8,7 +8,7 @@ from typing import Any
 from gristmill.errors import RecipeError
 from gristmill.filters.api import registry
 from gristmill.recipe.explain import suggest
-from gristmill.recipe.keys import TABLES, Key, keys_of
+from gristmill.recipe.keys import TABLES, Key, table_keys
 from gristmill.reports.documents.reasons import ROOMS, matches
 
 
@@ -28,7 +28,7 @@ def explain(name: str) -> list[dict[str, Any]]:
         known = {one["name"] for one in found} or {
             *TABLES,
             *ROOMS,
-            *(key.name for key in keys_of(TABLES[""])),
+            *(key.name for key in table_keys(TABLES[""])),
             *(step.name for step in registry.all_built_in()),
         }
         raise RecipeError(
@@ -46,7 +46,7 @@ def _is_in(answer: dict[str, Any], table: str) -> bool:
 def _all(first: str) -> Iterator[dict[str, Any]]:
     """Yield all that has a name that begins with a word."""
     for place, table in TABLES.items():
-        for key in keys_of(table):
+        for key in table_keys(table):
             full = f"{place}.{key.name}" if place else key.name
             if full.partition(".")[0] == first:
                 yield _of_key(full, "key", key)
@@ -56,7 +56,7 @@ def _all(first: str) -> Iterator[dict[str, Any]]:
     kind = registry.built_in(first)
     variants = registry.variants(kind) if kind is not None else []
     for variant in variants:
-        keys = keys_of(variant)
+        keys = table_keys(variant)
         rules = next((key.kind.replace("`", "") for key in keys if key.name == "rules"), None)
         more = {"rules": rules} if len(variants) > 1 and rules is not None else {}
         for key in keys:

@@ -60,7 +60,7 @@ def _most_places(spans: pa.Table, most: int) -> pa.Table:
     return spans.take(pa.array(np.sort(firsts)[:most]))
 
 
-def spans_of(root: Path, manifest: Manifest, document: int) -> list[dict[str, Any]]:
+def document_spans(root: Path, manifest: Manifest, document: int) -> list[dict[str, Any]]:
     """Return the repeated spans of one document, with their texts."""
     if all(part.path != LIST for part in manifest.parts):
         return []
@@ -76,7 +76,7 @@ def add_texts(root: Path, manifest: Manifest, rows: Iterable[dict[str, Any]]) ->
     by_shard: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         row["text"] = None
-        by_shard.setdefault(schema.shard_of(row["document"]), []).append(row)
+        by_shard.setdefault(schema.shard_number(row["document"]), []).append(row)
     for number, own in by_shard.items():
         path = root / f"documents/{shard_name(number)}.parquet"
         if not path.exists():

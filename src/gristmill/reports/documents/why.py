@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow.compute as pc
 
 from gristmill.corpus.corpus import Corpus
-from gristmill.corpus.parents import DEFAULT, parent_of
+from gristmill.corpus.parents import DEFAULT, parent_id
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.reports.documents.reasons import meaning
-from gristmill.reports.documents.top_substrings import spans_of
+from gristmill.reports.documents.top_substrings import document_spans
 from gristmill.store.manifest import MANIFEST, Manifest
 from gristmill.store.parts import read_batches, read_rows
 from gristmill.tables import schema
 from gristmill.tables.schema import shard_name
-from gristmill.tokens.partitions import source_of
+from gristmill.tokens.partitions import partition_source
 
 
 def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
@@ -42,7 +42,7 @@ def why(corpus: Path | str, document: str) -> list[dict[str, Any]]:
     rows = _by_number(root, number) if number is not None else _by_url(root, manifest, document)
     if not rows:
         if number is not None:
-            _refuse_absent(root, manifest, schema.shard_of(number))
+            _refuse_absent(root, manifest, schema.shard_number(number))
         raise RecipeError(
             f"{root}: no document {document!r}. Name it as shard:row, by its number, or by "
             "its exact URL"
@@ -82,7 +82,7 @@ def _rows(path: Path, field: str, value: Any) -> list[dict[str, Any]]:
 
 
 def _part(root: Path, folder: str, document: int) -> Path:
-    return root / folder / f"{shard_name(schema.shard_of(document))}.parquet"
+    return root / folder / f"{shard_name(schema.shard_number(document))}.parquet"
 
 
 def _by_number(root: Path, number: int) -> list[dict[str, Any]]:
@@ -101,12 +101,12 @@ def _by_url(root: Path, manifest: Manifest, url: str) -> list[dict[str, Any]]:
 
 def _answer(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str, Any]:
     document = verdict["document"]
-    shard = manifest.raw_shards[schema.shard_of(document)]
+    shard = manifest.raw_shards[schema.shard_number(document)]
     result = {
         **verdict,
         "source": shard.source,
-        "raw_shard": shard.file_at(schema.row_of(document)),
-        "row": schema.row_of(document),
+        "raw_shard": shard.file_at(schema.row_number(document)),
+        "row": schema.row_number(document),
     }
     measures = _one(_part(root, "measures", document), document)
     if (late := _part(root, "finished", document)).exists() and verdict["reason"] is None:
@@ -125,14 +125,14 @@ def _answer(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str
     asked = manifest.recipe.get("tokens") or {}
     if verdict["reason"] is None and ("repeat" in asked or "partition" in asked):
         result["tokens"] = _in_tokens(root, manifest, shard.source, document)
-    if verdict["reason"] is None and (spans := spans_of(root, manifest, document)):
+    if verdict["reason"] is None and (spans := document_spans(root, manifest, document)):
         result["substrings"] = spans
     result["parent"] = None
     for folder in ("documents", f"text/{shard.source}", "samples"):
         stored = _one(_part(root, folder, document), document)
         if stored:
             result["text"] = stored["text"]
-            result["parent"] = parent_of(stored.get("extra"), _parent_field(manifest, shard.source))
+            result["parent"] = parent_id(stored.get("extra"), _parent_field(manifest, shard.source))
             break
     return result
 
@@ -150,7 +150,7 @@ def _in_tokens(root: Path, manifest: Manifest, source: str, document: int) -> di
     last: dict[str, int] = {}  # by folder and split: the number that ends the shard before
     for part in manifest.parts:
         folder, _, name = part.path.rpartition("/")
-        if not name.endswith(".docs") or source_of(folder.partition("/")[2]) != source:
+        if not name.endswith(".docs") or partition_source(folder.partition("/")[2]) != source:
             continue
         numbers = np.fromfile(root / part.path, "<i8", part.counts["documents"])
         count = int((numbers == document).sum())

@@ -17,7 +17,7 @@ from gristmill.corpus.layout import PROOFS, links
 from gristmill.corpus.tokenizer_part import read_tokenizer
 from gristmill.errors import RecipeError
 from gristmill.phases.output.write_manifest import FUNNEL, PLAN, RECIPE, RUN, token_format_of
-from gristmill.recipe import tables_of
+from gristmill.recipe import parse_tables
 from gristmill.store.http import urls
 from gristmill.store.manifest import (
     Imported,
@@ -27,7 +27,7 @@ from gristmill.store.manifest import (
     pack_digest,
 )
 from gristmill.store.proof import unseal
-from gristmill.tokens.partitions import source_of
+from gristmill.tokens.partitions import partition_source
 from gristmill.tokens.tokenizer import Tokenizer
 
 # The fields of run.json without its digest.
@@ -185,7 +185,7 @@ def _against(root: Path, sound: set[str], name: str, what: str, value: Any) -> l
         return []  # missing or damaged, which check_parts has reported
     try:
         text = (root / name).read_text("utf-8")
-        repeated = tables_of(text, name) if name == RECIPE else json.loads(text)
+        repeated = parse_tables(text, name) if name == RECIPE else json.loads(text)
         if name == PLAN:
             repeated = repeated["shards"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError, RecipeError) as error:
@@ -285,7 +285,9 @@ def _repeats_and_partitions(manifest: Manifest) -> Iterator[str]:
                 counts[key] = counts.get(key, 0) + count
     sources = {table["name"] for table in manifest.recipe.get("source", [])}
     for folder in folders:
-        if source_of(folder) not in sources or (folder in sources) == ("partition" in tokens):
+        if partition_source(folder) not in sources or (folder in sources) == (
+            "partition" in tokens
+        ):
             yield f"tokens/{folder}: no source, or partition of one, of the recipe"
     for name, stated in funnel.get("partitions", {}).items():
         for what, count in stated.items():

@@ -15,7 +15,7 @@ from gristmill.phases.output.write_manifest import RUN
 from gristmill.store.cache import Cache
 from gristmill.store.http import urls
 from gristmill.store.manifest import Imported, Manifest
-from gristmill.store.parts import sha256_of
+from gristmill.store.parts import hash_file
 
 
 class _RawFile(NamedTuple):
@@ -39,7 +39,7 @@ def check_raw_files(
             size = file.path.stat().st_size
             if size != file.size:
                 return f"{file.name}: {size:,} bytes, expected {file.size:,}"
-            if not quick and (found := sha256_of(file.path)[1]) != file.sha256:
+            if not quick and (found := hash_file(file.path)[1]) != file.sha256:
                 return f"{file.name}: sha256 {found}, expected {file.sha256}"
         except OSError:
             return f"{file.name}: its bytes are not at {file.path}"

@@ -31,7 +31,7 @@ from gristmill.reports.integrity.raw_files import check_raw_files
 from gristmill.store import manifest as manifests
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.manifest import Manifest
-from gristmill.store.parts import Part, read_batches, sha256_of
+from gristmill.store.parts import Part, hash_file, read_batches
 from gristmill.tables.schema import shard_name
 from gristmill.user_input import refuse_store
 
@@ -58,10 +58,10 @@ def verify(
     root = Path(corpus)
     manifest, data = finished(root)
     wrong: list[str] = []
-    lock = manifests.lock_of(data).decode().split()[0]
+    lock = manifests.make_lock(data).decode().split()[0]
     if pin is not None:
         _check_pin(root, pin, lock, manifest.content)
-    if manifests.content_of(manifest.parts) != manifest.content:
+    if manifests.content_digest(manifest.parts) != manifest.content:
         wrong.append(f"{manifests.MANIFEST}: `content` is not the digest of its parts")
     try:
         listed = (root / manifests.SUMS).read_bytes()
@@ -175,7 +175,7 @@ def check_parts(
             size = path.stat().st_size
             if size != part.size:
                 return f"{part.path}: {size:,} bytes, expected {part.size:,}"
-            if not quick and (found := sha256_of(path)[1]) != part.sha256:
+            if not quick and (found := hash_file(path)[1]) != part.sha256:
                 return f"{part.path}: sha256 {found}, expected {part.sha256}"
         except OSError as error:
             return f"{part.path}: cannot be read: {error.strerror}"

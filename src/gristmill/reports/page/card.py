@@ -11,7 +11,7 @@ from gristmill.network.hub.dataset_facts import Sample
 from gristmill.network.releases.samples import text_samples, token_samples
 from gristmill.reports.documents.contamination import contamination
 from gristmill.reports.page import figures
-from gristmill.reports.page.report import place_of
+from gristmill.reports.page.report import page_path
 from gristmill.reports.page.tables import CorpusTables
 from gristmill.store.parts import machine_errors
 from gristmill.system.ownership import by_head, refuse_file
@@ -31,7 +31,7 @@ def card(
     `bytes`. Raises what `report` raises.
     """
     with CorpusTables(corpus) as tables:
-        target = place_of(tables.root, None, out, NAME)
+        target = page_path(tables.root, None, out, NAME)
         ours = by_head(lambda head: head.startswith(MADE_BY.encode()))
         refuse_file(target, ours, "card", force=force)
         data = _text(tables).encode("utf-8", "backslashreplace")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gristmill.corpus.clusters import Cluster
 from gristmill.dedup.drops import NEAR
-from gristmill.reports.page.samples import READ, redacted, texts_of
+from gristmill.reports.page.samples import READ, read_beginnings, redacted
 from gristmill.reports.page.tables import CorpusTables
 
 SHOWN = 900  # characters of each text
@@ -56,7 +56,7 @@ def pairs(tables: CorpusTables) -> list[Pair]:
         f"{near} and similarity < 1 order by sample_key(document), document limit {PAIRS}", NEAR
     )
     rows = list(dict.fromkeys(rows))[:PAIRS]
-    texts = texts_of(tables, [one for row in rows for one in row[:2]], READ)
+    texts = read_beginnings(tables, [one for row in rows for one in row[:2]], READ)
     whole = [row for row in rows if row[0] in texts and row[1] in texts]
     clean = redacted([texts[one] for row in whole for one in row[:2]])
     found = []
@@ -101,7 +101,7 @@ def largest(tables: CorpusTables, clusters: list[Cluster]) -> list[ShownCluster]
     keepers = [cluster.keeper for cluster in clusters]
     if not keepers:
         return []
-    texts = texts_of(tables, keepers, READ)
+    texts = read_beginnings(tables, keepers, READ)
     clean = redacted([texts.get(keeper) for keeper in keepers])
     numbers = ", ".join(map(str, keepers))
     paths = tables.of_shards("verdicts", keepers)

@@ -37,7 +37,7 @@ def report(
     """
     say = on_line or (lambda _: None)
     with CorpusTables(corpus) as tables:
-        target = place_of(tables.root, None if other is None else Path(other), out)
+        target = page_path(tables.root, None if other is None else Path(other), out)
         refuse_file(target, by_head(lambda head: MADE_BY.encode() in head), "report", force=force)
         facts = collect(tables, say)
     theirs = None
@@ -53,7 +53,7 @@ def report(
     return {"file": str(target), "bytes": len(data)}
 
 
-def place_of(root: Path, other: Path | None, out: Path | str | None, end: str = NAME) -> Path:
+def page_path(root: Path, other: Path | None, out: Path | str | None, end: str = NAME) -> Path:
     """Return where a page goes: beside the corpus, or `out`, which must be no place of a corpus'
     part. Raises RecipeError, MachineError.
     """

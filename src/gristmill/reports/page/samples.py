@@ -90,7 +90,7 @@ def _shown(tables: CorpusTables, documents: list[int]) -> list[Shown]:
     )
     by_number = {row[0]: row for row in found}
     rows = [by_number[document] for document in documents]
-    texts = texts_of(tables, documents, READ)
+    texts = read_beginnings(tables, documents, READ)
     clean = redacted([texts.get(document) for document in documents])
     urls = redacted([row[1] for row in rows])
     return [
@@ -109,7 +109,7 @@ def _shown(tables: CorpusTables, documents: list[int]) -> list[Shown]:
     ]
 
 
-def texts_of(tables: CorpusTables, documents: Iterable[int], most: int) -> dict[int, str]:
+def read_beginnings(tables: CorpusTables, documents: Iterable[int], most: int) -> dict[int, str]:
     """Return the beginnings of the texts of documents, from documents/, text/ or samples/; those
     that no part has are left out.
     """

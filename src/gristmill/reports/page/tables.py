@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from gristmill.engine.relations import parquet_rows
 from gristmill.errors import MachineError, VerificationError
 from gristmill.reports.integrity.verify import check_parts, finished
-from gristmill.store.manifest import Manifest, lock_of
+from gristmill.store.manifest import Manifest, make_lock
 from gristmill.tables import schema
 
 MEMORY_MB = 1024
@@ -43,7 +43,7 @@ class CorpusTables:
         """
         self.root = Path(corpus)
         self.manifest, data = finished(self.root)
-        self.digest = lock_of(data).decode().split()[0]
+        self.digest = make_lock(data).decode().split()[0]
         self.sources = {
             shard.number: shard.source
             for shard in self.manifest.raw_shards
@@ -91,7 +91,7 @@ class CorpusTables:
 
     def of_shards(self, folder: str, documents: Iterable[int]) -> list[Path]:
         """Return the parts of a folder that have some documents."""
-        shards = sorted({schema.shard_of(document) for document in documents})
+        shards = sorted({schema.shard_number(document) for document in documents})
         paths = [self.root / f"{folder}/{schema.shard_name(shard)}.parquet" for shard in shards]
         known = {part.path for part in self.manifest.parts}
         return [path for path in paths if path.relative_to(self.root).as_posix() in known]

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from gristmill.filters.api.step import Check, Step, checks_of
+from gristmill.filters.api.step import Check, Step, active_checks
 from gristmill.filters.language.language import Language
 from gristmill.recipe import is_custom, is_post_dedup, make_step
 from gristmill.reports.page.tables import CorpusTables
@@ -22,7 +22,7 @@ RULES = "judgement/rules.json"
 def limits(tables: CorpusTables, columns: Mapping[str, Any]) -> dict[str, list[Check]]:
     """Return the checks of each measure, by its column in measures/: `gopher.words`."""
     found: dict[str, list[Check]] = {}
-    for step in steps_of(tables):
+    for step in judging_steps(tables):
         own = {
             name.partition(".")[2]: pa.array([], kind)
             for name, kind in columns.items()
@@ -37,7 +37,7 @@ def limits(tables: CorpusTables, columns: Mapping[str, Any]) -> dict[str, list[C
     return {name: list(dict.fromkeys(checks)) for name, checks in found.items()}
 
 
-def steps_of(tables: CorpusTables) -> list[Step]:
+def judging_steps(tables: CorpusTables) -> list[Step]:
     """Return the steps of the stored recipe that judge before deduplication, without custom
     code.
     """
@@ -53,7 +53,7 @@ def _checks(step: Step, measures: dict[str, pa.Array]) -> list[Check]:
     if not measures:
         return []
     # An older version of the step may have had fewer measures.
-    return checks_of(step, defaultdict(lambda: pa.array([], pa.float64()), measures))
+    return active_checks(step, defaultdict(lambda: pa.array([], pa.float64()), measures))
 
 
 def _of_rules(tables: CorpusTables) -> list[tuple[str, Check]]:

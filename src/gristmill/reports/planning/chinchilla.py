@@ -100,21 +100,21 @@ def chinchilla(
         raise RecipeError("--epochs: of which corpus? Give --corpus too")
     result: dict[str, Any] = {"params": None, "flops": None, "optimal": None, "corpus": None}
     if params is not None:
-        result["params"] = number = number_of("--params", params, PARAMETERS)
+        result["params"] = number = parse_number("--params", params, PARAMETERS)
         result["optimal"] = _of_parameters(number)
     if flops is not None:
-        result["flops"] = number = number_of("--flops", flops, BUDGETS)
+        result["flops"] = number = parse_number("--flops", flops, BUDGETS)
         result["optimal"] = _of_budget(number)
     if corpus is not None:
         opened = TokenCorpus.open(corpus)
         tokens = sum(opened.stream(source).tokens for source in opened.sources())
-        times = 1.0 if epochs is None else number_of("--epochs", epochs, EPOCHS)
+        times = 1.0 if epochs is None else parse_number("--epochs", epochs, EPOCHS)
         result["corpus"] = _of_corpus(tokens, times, result["optimal"])
     result["remarks"] = _remarks(result)
     return result
 
 
-def number_of(option: str, given: float | str, limits: tuple[float, float]) -> float:
+def parse_number(option: str, given: float | str, limits: tuple[float, float]) -> float:
     """Return a number such as 1.3e9, "1.3e9" or "1.3B" within limits. Raises RecipeError."""
     text = str(given).strip()
     factor = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12}.get(text[-1:].lower(), 1.0)

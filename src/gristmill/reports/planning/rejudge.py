@@ -36,13 +36,13 @@ from gristmill.phases.relations.corpus_filters import (
     Rule,
     Shard,
     asking,
-    drops_of,
     judge_whole,
-    reasons_of,
-    rules_of,
+    make_rules,
+    rule_reasons,
+    sort_drops,
 )
 from gristmill.phases.relations.deduplicate import open_all
-from gristmill.phases.relations.differing_languages import differing_of
+from gristmill.phases.relations.differing_languages import find_differing
 from gristmill.progress.counted_work import counted
 from gristmill.recipe import (
     CODE,
@@ -99,7 +99,7 @@ def rejudge(
     sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
     judged = _judged(root, loaded.recipe, old, sources)
     reasons = sum((one.reasons for one in judged.values()), Counter[str]())
-    rules = rules_of(asking(loaded.recipe.step), sources, _inputs(loaded, manifest))
+    rules = make_rules(asking(loaded.recipe.step), sources, _inputs(loaded, manifest))
     beyond = _corpus_filters(root, rules, judged)
     reasons += Counter(beyond["reason"].to_pylist())
     ranked_out = beyond["document"].to_numpy()
@@ -180,7 +180,7 @@ def _judged(
     root: Path, recipe: Recipe, old: Recipe, sources: dict[int, str]
 ) -> dict[int, _RejudgedShard]:
     """Return what the recipe says of each raw shard's documents, by its number."""
-    corpus_filtered = reasons_of(old.step)
+    corpus_filtered = rule_reasons(old.step)
     judged = {}
     with counted("judge", len(sources), "shards") as count:
         for number, source in sources.items():
@@ -248,7 +248,7 @@ def _corpus_filters(root: Path, rules: list[Rule], judged: dict[int, _RejudgedSh
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder).resolve()
         relations = partial(duckdb_with(os.cpu_count() or 1, MEMORY_MB), work / "spill", [work])
-        return drops_of(
+        return sort_drops(
             judge_whole(rules, shards, relations, work), [rule.reason for rule in rules]
         )
 
@@ -301,7 +301,7 @@ def _duplicates(
             executor=threads_with(os.cpu_count() or 1),
             dropped=np.sort(dropped),
             against=against,
-            differing=differing_of(settings, tables),
+            differing=find_differing(settings, tables),
             known=KnownPairs(
                 *(known[name].to_numpy() for name in ("document", "candidate", "similarity"))
             ),

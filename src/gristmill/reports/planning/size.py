@@ -38,10 +38,10 @@ from gristmill.progress.counted_work import timed
 from gristmill.recipe import Loaded, Recipe, check_pages, load, make_step, refuse_code, with_classes
 from gristmill.reports.planning.meter import Meter, PhaseCost
 from gristmill.reports.planning.size_sample import LEAST, SampledShard, choose, cut, take_packed
-from gristmill.store.http.settings import Settings, asked_of
+from gristmill.store.http.settings import Settings, merge_settings
 from gristmill.store.http.urls import is_url
 from gristmill.tables.schema import shard_name
-from gristmill.tokens.sorted_runs import order_of
+from gristmill.tokens.sorted_runs import choose_order
 
 SAMPLE = 16 << 20  # bytes of raw shards to measure
 SCOPES = {"fetch": "fetch", **{phase.name: phase.scope for phase in PHASES}}
@@ -95,7 +95,7 @@ def size(
     with tempfile.TemporaryDirectory(prefix="gristmill-size-") as temporary:
         folder = Path(temporary).resolve()
         root = out or (None if loaded.recipe.output else folder / "corpus")
-        asked = asked_of(None, None, allow_env=allow_env, allow_hosts=allow_hosts)
+        asked = merge_settings(None, None, allow_env=allow_env, allow_hosts=allow_hosts)
         whole = prepare(loaded, root, None, cache_dir, asked, None)
         try:
             whole.corpus.look()
@@ -363,7 +363,7 @@ def _memory(run: SampleRun, counts: dict[str, int], near: bool, workers: int) ->
         more = max(counts["documents"] - run.total("documents"), 0)
         tables = min(512 * more, TABLES_BYTES) if near else 0
         sorted_tokens = 6 * max(counts["tokens"] - run.total("tokens"), 0)  # 2 bytes each, 3 times
-        in_runs = 3 * workers * order_of(0, int(sorted_tokens) // 3).run_bytes
+        in_runs = 3 * workers * choose_order(0, int(sorted_tokens) // 3).run_bytes
         whole += round(DOCUMENT_BYTES * more + max(tables, min(sorted_tokens, in_runs)))
     driver = max(one.driver for one in run.phases.values())
     machine = driver + workers * worker + whole

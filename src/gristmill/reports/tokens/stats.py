@@ -14,7 +14,7 @@ import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.reports.documents.document_tables import Domains, Languages, languages_of
+from gristmill.reports.documents.document_tables import Domains, Languages, group_languages
 from gristmill.reports.planning import utilisation
 from gristmill.reports.tokens.token_counts import (
     NO_LENGTHS,
@@ -50,7 +50,7 @@ def stats(
     texts = token_texts(opened)
     result: dict[str, Any] = {"corpus": opened.digest}
     with ExitStack() as stack:
-        languages = languages_of(opened, most_groups(opened.format.vocabulary), stack)
+        languages = group_languages(opened, most_groups(opened.format.vocabulary), stack)
         domains = Domains(opened, stack) if Domains.known(opened) else None
         tables = _count(opened, texts, languages, domains, top)
         result |= _whole(opened, texts, tables, top)

@@ -127,12 +127,12 @@ class DecodedPage(NamedTuple):
 
 def to_utf8(data: bytes, header: str | None = None) -> bytes:
     """Return the text of a page in UTF-8; bytes that are UTF-8 already are not copied."""
-    return utf8_of(data, header)[0]
+    return decode_page(data, header)[0]
 
 
-def utf8_of(data: bytes, header: str | None = None) -> tuple[bytes, bool]:
+def decode_page(data: bytes, header: str | None = None) -> tuple[bytes, bool]:
     """Return the text of a page in UTF-8, and whether it was decoded against its label."""
-    named = codec_of(header)
+    named = find_codec(header)
     if named not in _WIDE and not data.startswith(_FIRST):
         if data.isascii() and not any(shift in data for shift in _SEVEN_BIT.values()):
             return data, False
@@ -147,7 +147,7 @@ def read(data: bytes, header: str | None = None) -> DecodedPage:
     mark = next((mark for mark in _MARKS if data.startswith(mark[0])), None)
     if mark is not None:
         return DecodedPage(data[len(mark[0]) :].decode(mark[1], "replace"), against=False)
-    named = codec_of(header)
+    named = find_codec(header)
     if named in _WIDE:
         if is_wide(data, named):
             return DecodedPage(data.decode(named, "replace"), against=False)
@@ -163,7 +163,7 @@ def _labels(data: bytes, named: str | None) -> list[str]:
     """Return the charsets that a page is labelled with, the header's (`named`) first."""
     return [
         label
-        for label in (named, *map(codec_of, _inside(data)))
+        for label in (named, *map(find_codec, _inside(data)))
         if label is not None and label not in _WIDE
     ]
 
@@ -200,8 +200,8 @@ def _weigh(data: bytes, labels: list[str]) -> str:
     """Return the charset of bytes that are not UTF-8: the label that they fit best, unless they fit
     another charset much better.
     """
-    sample = plausibility.sample_of(data)
-    pairs = plausibility.pairs_of(sample)
+    sample = plausibility.take_sample(data)
+    pairs = plausibility.count_pairs(sample)
 
     def value(codec: str) -> float:
         if codec in plausibility.MULTI:
@@ -227,7 +227,7 @@ def _weigh(data: bytes, labels: list[str]) -> str:
     return best
 
 
-def codec_of(label: str | None) -> str | None:
+def find_codec(label: str | None) -> str | None:
     """Return Python's codec for a label; None if the label is empty or unknown."""
     if not label:
         return None
@@ -261,7 +261,7 @@ def is_wide(data: bytes, codec: str) -> bool:
 
 def _ascii(data: bytes, named: str | None) -> str:
     """Return bytes below 128: ASCII, or a charset that shifts by such bytes."""
-    for codec in (named, *map(codec_of, _inside(data)), "iso2022_jp"):
+    for codec in (named, *map(find_codec, _inside(data)), "iso2022_jp"):
         shift = _SEVEN_BIT.get(codec or "")
         if (
             codec is not None

@@ -15,7 +15,7 @@ from gristmill.kernels.reading.spans import gather
 from gristmill.source.archives import http, warc_rows
 from gristmill.source.archives.record_window import Window
 from gristmill.source.rows import Fields, RowCollector
-from gristmill.tables.columns import strings_of
+from gristmill.tables.columns import view_strings
 
 MOST_RECORDS = 4096  # found at a time
 LARGE = 1 << 20  # bytes that a record which the data cuts off hardly has
@@ -107,7 +107,7 @@ class FlawlessRecords:
         documents = records[places]
         columns = {name: _column(data, documents, place) for name, place in _COLUMNS.items()}
         texts = gather(data, documents[:, framing.BLOCK], documents[:, framing.BLOCK + 1])
-        columns["text"] = strings_of(*texts)
+        columns["text"] = view_strings(*texts)
         if len(places):
             media = bytes(data[slice(*documents[0, framing.MEDIA_TYPE :].tolist())])
             columns["content_type"] = pa.array(
@@ -138,7 +138,7 @@ class FlawlessRecords:
 def _column(data: np.ndarray, records: np.ndarray, place: int) -> pa.Array:
     """Return a field of records as a string column; null where there is none."""
     starts, stops = records[:, place], records[:, place + 1]
-    column = strings_of(*gather(data, starts, stops))
+    column = view_strings(*gather(data, starts, stops))
     missing = starts == stops
     if not missing.any():
         return column

@@ -63,7 +63,7 @@ def read(
         if message is not None:
             return _of_message(message, most)
     if media in HTML:
-        return _of_bytes(block, media, http.charset_of(content_type), None, most)
+        return _of_bytes(block, media, http.read_charset(content_type), None, most)
     if media is not None and media != "application/http":
         return Refusal("not_html")
     # There is no header: a block that begins with markup was stored without it.
@@ -94,7 +94,7 @@ def _of_message(message: http.HttpResponse, most: int) -> HtmlPage | Refusal:
             return Refusal("not_html")
         media = HTML[0]
     language = (message.get(b"content-language") or "")[:MOST_LANGUAGE].strip() or None
-    page = _of_bytes(body, media, http.charset_of(declared), language, most)
+    page = _of_bytes(body, media, http.read_charset(declared), language, most)
     return page._replace(extra=_kept(message)) if isinstance(page, HtmlPage) else page
 
 
@@ -113,7 +113,7 @@ def _of_bytes(
         return Refusal("no_text")
     if is_binary(body, label):
         return Refusal("binary")
-    text, against = charset.utf8_of(body, label)
+    text, against = charset.decode_page(body, label)
     if len(text) > most:
         return Refusal("too_large")  # UTF-8 may need three bytes for two of another charset
     if not text:
@@ -141,7 +141,7 @@ def is_binary(body: bytes, label: str | None) -> bool:
     nul = body.count(0) if 0 in body else 0
     if 0 not in head and nul * 1000 <= len(body) and controls * CONTROL_SHARE <= len(head):
         return False
-    codec = charset.codec_of(label)
+    codec = charset.find_codec(label)
     return (
         codec is None or codec[:6] not in ("utf-16", "utf-32") or not charset.is_wide(body, codec)
     )

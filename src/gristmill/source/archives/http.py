@@ -121,7 +121,7 @@ def media_type(value: str | None) -> str | None:
     return found[0] if found else None
 
 
-def charset_of(value: str | None) -> str | None:
+def read_charset(value: str | None) -> str | None:
     """Return the charset parameter of a Content-Type; None: there is none."""
     found = _CHARSET.search(value) if value else None
     return found[1] if found else None

@@ -149,7 +149,7 @@ def _surely(data: bytes, at: int) -> bool:
 FRAMING = Framing(_find, _starts, _surely, 32, INNER)
 
 
-def kind_of(head: bytes) -> str:
+def detect_kind(head: bytes) -> str:
     """Return the kind of a WARC file by its first bytes: `warc` if pages come first, else `wet`."""
     at = 0
     while at >= 0:
@@ -185,7 +185,7 @@ def kind_within(data: bytes, *, ended: bool) -> str | None:
                 and header.type
                 and (over or (rest and starts(rest.lstrip(b"\r\n"))))
             ):
-                return kind_of(data[start : start + PEEK])
+                return detect_kind(data[start : start + PEEK])
         at = _find(data, at + 1, len(data))
     return None
 

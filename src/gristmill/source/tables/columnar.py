@@ -56,7 +56,7 @@ def read(path: str, rows: RowCollector, fields: Fields) -> Iterator[pa.RecordBat
         with pq.ParquetFile(path, pre_buffer=False) as file:
             check_column(file.schema_arrow, fields)
             metadata = file.metadata
-        bound = BombCheck(parquet_pages.size_of(path))
+        bound = BombCheck(parquet_pages.file_size(path))
         for batch in _batches(path, metadata):
             yield from add_batch(batch, rows, fields, bound)
             if rows.full:
@@ -250,7 +250,7 @@ def _pieces(
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     }
     column = _take(columns, fields.text)
-    texts = None if column is None else _bytes_of(column)
+    texts = None if column is None else _as_large_binary(column)
     if texts is None:
         texts = pa.nulls(len(batch), pa.large_binary())
     urls = pa.nulls(len(batch), pa.string())
@@ -319,7 +319,7 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _bytes_of(column: pa.Array) -> pa.Array | None:
+def _as_large_binary(column: pa.Array) -> pa.Array | None:
     """Return a column of strings or bytes as large_binary; None: it has another type."""
     kind = _kind(column)
     column = _plain_values(column)

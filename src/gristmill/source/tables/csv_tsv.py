@@ -87,7 +87,7 @@ class _LineReader:
         return None if size > self._most else line
 
 
-def rows_of(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], Quoting]:
+def sniff_rows(data: bytes, mark: str, *, ended: bool) -> tuple[list[list[str]], Quoting]:
     """Return the first rows of a table whose columns are separated by `mark`, and their quoting."""
     start = data[:LOOK].removeprefix(BYTE_ORDER_MARK)
     whole = ended and len(data) <= LOOK
@@ -154,7 +154,7 @@ def _read(
         first.append(piece)
         size += 0 if isinstance(piece, Damage) else len(piece)
     head = b"".join(piece for piece in first if isinstance(piece, bytes))
-    quoting = rows_of(head, mark, ended=size < LOOK)[1]
+    quoting = sniff_rows(head, mark, ended=size < LOOK)[1]
     # This limit holds for the whole process, so it is only raised.
     csv.field_size_limit(max(csv.field_size_limit(), 2 * fields.max_document_bytes))
     lines = _LineReader(_chained(first, stream), 2 * fields.max_document_bytes)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gristmill.kernels.reading.json_lines import OTHERS, SLACK, TEXT, URL, JsonColumns, read
 from gristmill.source.rows import Fields, RowCollector, to_extra
-from gristmill.tables.columns import strings_of
+from gristmill.tables.columns import view_strings
 
 MOST_LINES = 1 << 12  # read at a time
 MOST_WAIT = 64  # lines that are read one by one after one that was not read
@@ -100,7 +100,7 @@ def _column(
     """Return a string column of the first lines; null where there is no value."""
     offsets = columns.ends[: count + 1, place].astype(np.int32)
     # The buffer of URLs is used again.
-    column = strings_of(
+    column = view_strings(
         offsets, data[: offsets[-1]] if place == TEXT else data[: offsets[-1]].copy()
     )
     if has_value is None or has_value.all():

@@ -54,7 +54,7 @@ class PageSizes(NamedTuple):
         return max(1, min(fit, 4 * size // self.longest) if self.longest else fit)
 
 
-def size_of(path: str) -> int:
+def file_size(path: str) -> int:
     """Return the size of a file in bytes."""
     return os.path.getsize(path)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
-from gristmill.store.http.remotes import store_of
+from gristmill.store.http.remotes import open_store
 from gristmill.store.http.urls import shown, split
 from gristmill.store.parts import machine_errors
 
@@ -83,7 +83,7 @@ class Bucket:
                 f"{shown(url)}: a store's credentials come from the environment, never from its URL"
             )
         self.url = shown(url).rstrip("/")
-        self._store, _ = store_of(url)
+        self._store, _ = open_store(url)
         self._kept = kept
         self._prefix = f"{prefix}/" if prefix else ""
 

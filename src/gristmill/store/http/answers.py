@@ -91,14 +91,14 @@ class Answer(NamedTuple):
             raise Again(cause(error)) from error
 
 
-def length_of(answer: Answer) -> int | None:
+def body_length(answer: Answer) -> int | None:
     """Return the bytes of the body by Content-Length; None if they are unknown."""
     given = answer.headers.get("Content-Length", "")
     known = re.fullmatch(r"\d{1,18}", given) and not answer.response.chunked
     return int(given) if known else None
 
 
-def validators_of(headers: Any) -> tuple[str | None, str | None]:
+def strong_validators(headers: Any) -> tuple[str | None, str | None]:
     """Return (ETag, Last-Modified), each None unless it is strong enough for If-Range."""
     etag = headers.get("ETag", "").strip()
     if not re.fullmatch(r'"[^"]*"', etag):
@@ -115,7 +115,7 @@ def _seconds(date: str) -> float:
     return email.utils.parsedate_to_datetime(date).timestamp()
 
 
-def digest_of(answer: Answer) -> str | None:
+def header_digest(answer: Answer) -> str | None:
     """Return the sha256 of the whole file by the headers of an answer, in hex; None if they have
     none.
 

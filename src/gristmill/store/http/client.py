@@ -23,9 +23,9 @@ from gristmill import __version__
 from gristmill.errors import SourceError
 from gristmill.store.http.answers import Again, Answer, Request, Stopped
 from gristmill.store.http.causes import UNKNOWN, brief, cause, certificate, innermost, retry_after
-from gristmill.store.http.hosts import HERE, NO_HOST, PUBLIC, Hosts, addresses, nearest_of
+from gristmill.store.http.hosts import HERE, NO_HOST, PUBLIC, Hosts, addresses, nearest_address
 from gristmill.store.http.settings import Settings
-from gristmill.store.http.urls import WEB, is_loopback, origin, shown, user_of
+from gristmill.store.http.urls import WEB, is_loopback, origin, shown, url_user
 
 # Its own messages quote whole URLs, and with them signatures and tokens.
 for _name in ("urllib3.connection", "urllib3.connectionpool", "urllib3.util.retry"):
@@ -197,7 +197,7 @@ class Client:
             headers["Authorization"] = request.authorization
         left = None if request.begun else self._hosts.left(origin(url))
         proxy = self._proxy(url)
-        by_name = nearest_of(urlsplit(url).hostname or "") if proxy else PUBLIC
+        by_name = nearest_address(urlsplit(url).hostname or "") if proxy else PUBLIC
         if by_name > nearest:
             raise _nearer(request, url)
         try:
@@ -283,7 +283,7 @@ class Client:
             if (proxy, nearest) not in self._pools:
                 size: dict[str, Any] = {"maxsize": self.settings.connections, "num_pools": 64}
                 if proxy:
-                    user = user_of(proxy)
+                    user = url_user(proxy)
                     size["proxy_headers"] = (
                         urllib3.util.make_headers(proxy_basic_auth=user) if user else None
                     )

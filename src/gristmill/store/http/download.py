@@ -20,7 +20,14 @@ from contextlib import suppress
 from typing import NamedTuple, NoReturn
 
 from gristmill.errors import SourceError
-from gristmill.store.http.answers import Again, Answer, Stopped, digest_of, length_of, validators_of
+from gristmill.store.http.answers import (
+    Again,
+    Answer,
+    Stopped,
+    body_length,
+    header_digest,
+    strong_validators,
+)
 from gristmill.store.http.causes import brief
 from gristmill.store.http.client import Client
 from gristmill.store.http.partial import BLOCK, Partial
@@ -102,8 +109,8 @@ class Download:
 
         def ask() -> bool:
             with self._client.open(self._remote.request("HEAD")) as answer:
-                self._promised = digest_of(answer)
-                etag, last_modified = validators_of(answer.headers)
+                self._promised = header_digest(answer)
+                etag, last_modified = strong_validators(answer.headers)
                 partial = self._partial
                 return answer.status == 200 and (
                     etag == partial.etag if partial.etag else last_modified == partial.last_modified
@@ -251,7 +258,9 @@ class Download:
                     f"{'a range' if headers else 'a plain request'}"
                 )
             self._misfits = 0
-            self._promised = digest_of(answer) or (self._promised if answer.status == 206 else None)
+            self._promised = header_digest(answer) or (
+                self._promised if answer.status == 206 else None
+            )
             self._take(answer, end)
 
     def _check_coding(self, answer: Answer) -> None:
@@ -274,7 +283,7 @@ class Download:
             self._misfit("the server answered 206 without a Content-Range")
         first, last = int(found[1]), int(found[2])
         total = None if found[3] == "*" else int(found[3])
-        length = length_of(answer)
+        length = body_length(answer)
         if (
             first != partial.written
             or last < first
@@ -308,7 +317,7 @@ class Download:
         """Begin at byte zero with a 200; returns the length, None if only the transfer coding shows
         the end.
         """
-        length = length_of(answer)
+        length = body_length(answer)
         if length is None and not answer.response.chunked and self._promise.sha256 is None:
             raise Again(
                 "the server sends no length, so a cut would look like the end "
@@ -329,7 +338,7 @@ class Download:
             )
         self._check_most(length)
         self._note_waste()
-        self._partial.begin(length, *validators_of(answer.headers))
+        self._partial.begin(length, *strong_validators(answer.headers))
         return length
 
     def _take(self, answer: Answer, end: int | None) -> None:

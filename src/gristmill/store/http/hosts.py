@@ -37,7 +37,7 @@ def nearness(address: str) -> int:
     return PUBLIC if ip.is_global and not ip.is_multicast else PRIVATE
 
 
-def nearest_of(host: str) -> int:
+def nearest_address(host: str) -> int:
     """Return how near the nearest address of a host is, as this machine resolves its name; PUBLIC
     where it cannot.
     """

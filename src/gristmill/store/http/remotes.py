@@ -22,7 +22,7 @@ from gristmill.errors import NO_JSON, SourceError
 from gristmill.store.http.answers import Request
 from gristmill.store.http.client import Client
 from gristmill.store.http.secrets import HUB_HOST, HUB_TOKEN, check
-from gristmill.store.http.urls import HUB, STORES, shown, split, stored, user_of, without_user
+from gristmill.store.http.urls import HUB, STORES, shown, split, stored, url_user, without_user
 
 SIGNED_FOR = timedelta(hours=1)
 HUB_ENDPOINT = f"https://{HUB_HOST}"
@@ -69,7 +69,7 @@ class Remote(NamedTuple):
             url, token = _hub(self.url), os.environ.get(HUB_TOKEN)
             if token and not authorization:
                 authorization, what = f"Bearer {token}", HUB_TOKEN
-        elif user := user_of(url):
+        elif user := url_user(url):
             what = "user and password"
             authorization = "Basic " + base64.b64encode(user.encode()).decode()
         if authorization:
@@ -85,7 +85,7 @@ _stores: dict[tuple[str, bool], Any] = {}  # by scheme and bucket, and whether p
 _stores_lock = threading.Lock()
 
 
-def store_of(url: str, *, patient: bool = True) -> tuple[Any, str]:
+def open_store(url: str, *, patient: bool = True) -> tuple[Any, str]:
     """Return (obstore's store of the bucket, the key). If not `patient`, give up a server that does
     not answer within seconds.
     """
@@ -136,7 +136,7 @@ def _plain_http(scheme: str) -> bool:
 
 def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
     """Return the HTTPS URL of the object; its signature is obstore's (docs/adr/0014)."""
-    store, key = store_of(url)
+    store, key = open_store(url)
     import obstore
 
     try:
@@ -162,7 +162,7 @@ def _spelled(key: str) -> str:
 
 
 def _list_store(url: str, *, patient: bool) -> list[str]:
-    store, pattern = store_of(url, patient=patient)
+    store, pattern = open_store(url, patient=patient)
     scheme, bucket, _, _ = split(url)
     base = f"{scheme}://{bucket}/"
     prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]

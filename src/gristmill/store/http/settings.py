@@ -33,7 +33,7 @@ class Settings(NamedTuple):
     checkpoint_bytes: int = 64 << 20  # between two checkpoints of a download
 
 
-def asked_of(
+def merge_settings(
     connections: int | None,
     checkpoint_bytes: int | None,
     retry: bool = False,

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gristmill.errors import SourceError, reason_of_file
-from gristmill.store.cache import Cache, KnownUrl, key_of
+from gristmill.store.cache import Cache, KnownUrl, cache_key
 from gristmill.store.disk import Disk
-from gristmill.store.http.answers import digest_of, validators_of
+from gristmill.store.http.answers import header_digest, strong_validators
 from gristmill.store.http.client import Client
 from gristmill.store.http.download import Download, OnProgress, Promise, Whole
 from gristmill.store.http.partial import Partial
 from gristmill.store.http.remotes import Remote
 from gristmill.store.http.settings import Settings
 from gristmill.store.http.urls import local_path
-from gristmill.store.parts import machine_errors, sha256_of
+from gristmill.store.parts import hash_file, machine_errors
 
 
 class Fetched(NamedTuple):
@@ -109,7 +109,7 @@ class Transfer:
 
     def _partial(self, remote: Remote) -> Partial:
         every = self.client.settings.checkpoint_bytes
-        return Partial(self.cache.partials, key_of(remote.url), remote.stored, every, self._disk)
+        return Partial(self.cache.partials, cache_key(remote.url), remote.stored, every, self._disk)
 
     def _download(self, remote: Remote, promise: Promise, on_progress: OnProgress) -> Fetched:
         with self._partial(remote) as partial:
@@ -164,7 +164,7 @@ class Transfer:
             with self.client.open(
                 remote.request("HEAD" if remote.in_store else "GET", headers)
             ) as answer:
-                etag, last_modified = validators_of(answer.headers)
+                etag, last_modified = strong_validators(answer.headers)
                 same = etag == known.etag if known.etag else last_modified == known.last_modified
                 return answer.status == 304 or (answer.status == 200 and same)
 
@@ -207,14 +207,14 @@ class Transfer:
                 length = answer.headers.get(
                     "Content-Length", answer.linked.get("x-linked-size", "")
                 )
-                return (int(length) if length.isdecimal() else None), digest_of(answer)
+                return (int(length) if length.isdecimal() else None), header_digest(answer)
 
         def one_byte() -> tuple[int | None, str | None]:
             with self.client.open(remote.request(headers={"Range": "bytes=0-0"})) as answer:
                 length = answer.headers.get(
                     "Content-Range" if answer.status == 206 else "Content-Length", ""
                 ).rpartition("/")[2]
-                return (int(length) if length.isdecimal() else None), digest_of(answer)
+                return (int(length) if length.isdecimal() else None), header_digest(answer)
 
         try:
             return self.client.retrying(remote.shown, head)
@@ -229,7 +229,7 @@ class Transfer:
 def _in_place(remote: Remote, promise: Promise) -> Fetched:
     path = Path(os.fsdecode(local_path(remote.url)))
     try:
-        size, found = sha256_of(path)
+        size, found = hash_file(path)
     except OSError as error:
         raise SourceError(
             f"{remote.url}: cannot be read: {error.strerror}", reason_of_file(error)

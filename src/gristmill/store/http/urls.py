@@ -82,7 +82,7 @@ def shown(url: str) -> str:
     return urlunsplit((scheme, host.rpartition("@")[2], path, "", ""))
 
 
-def user_of(url: str) -> str | None:
+def url_user(url: str) -> str | None:
     """Return `user:password` of a URL, percent-decoded; None if it names no user."""
     user, at, _ = split(url)[1].rpartition("@")
     return unquote(user) if at else None
