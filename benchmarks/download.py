@@ -26,9 +26,9 @@ CHILD = """
 import json, sys, time
 from pathlib import Path
 from gristmill.store.cache import Cache
-from gristmill.store.settings import Settings
-from gristmill.store.remotes import Remote
-from gristmill.store.transfer import Transfer
+from gristmill.store.http.settings import Settings
+from gristmill.store.http.remotes import Remote
+from gristmill.store.http.transfer import Transfer
 import urllib3
 url, cache, every, stop = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 first = []

@@ -92,7 +92,7 @@ def test_workers_have_the_settings_that_the_user_has_not_set() -> None:
 
 ASKS = """
 from test_allocation import libraries_of
-from gristmill.arrow_setup import LIBRARIES
+from gristmill.system.arrow_setup import LIBRARIES
 from gristmill.engine.engine import Job
 from gristmill.engine.local import LocalEngine
 
@@ -198,7 +198,7 @@ def test_collections_go_on_after_loading() -> None:
 def test_workers_of_the_command_line_collect(tmp_path: Path) -> None:
     code = f"""
 import gc
-from gristmill.run_verb import load_and_fork
+from gristmill.cli.run import load_and_fork
 load_and_fork()
 from gristmill.engine.engine import Job
 from gristmill.engine.local import LocalEngine

@@ -41,7 +41,7 @@ near = { shingle = 5, bands = 32, rows = 4, threshold = 0.8, verify = "text" }
 # The command line; then what this process has loaded, and what its workers came from.
 COMMAND = """
 import sys
-from gristmill.cli import main
+from gristmill.cli.app import main
 steps = sys.argv[1:]
 sys.argv = ["gristmill", "run", "recipe.toml", "--workers", "2"]
 try:

@@ -80,7 +80,7 @@ partition = { by = ["ensemble.bucket"] }
 """
 # A driver that cannot do the work of the nodes; they are processes of their own, which can.
 DRIVER = """
-from gristmill.cli import main
+from gristmill.cli.app import main
 from gristmill.kernels.hashing import band_keys, minhash, pairs
 from gristmill.kernels.substrings import repeats, runs
 
@@ -95,8 +95,8 @@ main()
 
 # A driver that says what it fetches itself.
 FETCHES = """
-from gristmill.cli import main
-from gristmill.store.transfer import Transfer
+from gristmill.cli.app import main
+from gristmill.store.http.transfer import Transfer
 
 fetch = Transfer.fetch
 
@@ -289,8 +289,8 @@ PLAIN = "from gristmill.cli.app import main; main()"
 # A driver that ends, as if killed, when the third record of a phase is written.
 ENDS = """
 import os, signal
-from gristmill.cli import main
-from gristmill.store.bucket import Bucket
+from gristmill.cli.app import main
+from gristmill.store.bucket.bucket import Bucket
 
 put, seen = Bucket.put, []
 

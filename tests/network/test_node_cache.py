@@ -204,7 +204,7 @@ PROCESS = """
 import os, sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from gristmill.network.node_cache import NodeCache
+from gristmill.network.node.node_cache import NodeCache
 from gristmill.store import manifest as manifests
 manifest = manifests.decode(sys.stdin.buffer.read())
 def fetch(sha256, size, to):

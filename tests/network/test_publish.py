@@ -112,7 +112,7 @@ def test_a_file_of_several_blocks(tmp_path: Path, target: str) -> None:
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from gristmill.network.publish import publish
+from gristmill.network.releases.publish import publish
 from tests.support.releases import everything_at
 first, second, base, target, *keys = sys.argv[1:]
 root = {"root": Path(target) / "trust/1.root.json"} if keys else {}
@@ -187,7 +187,7 @@ def test_a_killed_publisher_at_an_object_store_continues(
     publish(first, url)
     code = (
         "import os, signal, sys\n"
-        "from gristmill.network import targets\n"
+        "from gristmill.network.releases import targets\n"
         "from gristmill.network.releases.publish import publish\n"
         "put, done = targets.BucketTarget.put_file, []\n"
         "def counted(self, *given):\n"

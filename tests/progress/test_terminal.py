@@ -20,7 +20,7 @@ from gristmill.progress.terminal import Display
 WORK = """
 import sys, time
 from gristmill.progress import terminal
-from gristmill.counted_work import counted
+from gristmill.progress.counted_work import counted
 terminal.PATIENCE = 0.05
 with terminal.Display(patience=terminal.PATIENCE):
     with counted("verify", 100, "documents") as count:

@@ -237,7 +237,7 @@ def test_shards_of_unknown_length_and_what_is_fetched(tmp_path: Path) -> None:
 
 def test_a_shard_that_nobody_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "gristmill.reports.planning.size.asked_of", lambda *_, **__: Settings(backoff=0.0)
+        "gristmill.reports.planning.size.merge_settings", lambda *_, **__: Settings(backoff=0.0)
     )
     recipe = lay_out(
         tmp_path,

@@ -76,7 +76,7 @@ def test_behind_a_proxy_the_name_decides(tmp_path: Path, monkeypatch: pytest.Mon
     with site() as proxy:
         monkeypatch.setenv("http_proxy", proxy.address)
         monkeypatch.setattr(
-            "gristmill.store.http.client.nearest_of",
+            "gristmill.store.http.client.nearest_address",
             lambda host: HERE if host == "in.example" else 0,
         )
         proxy.faults.append(lambda *_: Reply(302, {"Location": "http://in.example/b"}, b""))

@@ -81,7 +81,7 @@ TWINS = {
         "kernels/decontaminate/test_labels.py::check", "naive.blank"
     ),
     "decontaminate.overlap.find_overlap": Pair(f"{OVERLAP}::check", "naive.find_overlap"),
-    "decontaminate.overlap.hits_of": Pair(f"{OVERLAP}::check", "naive.hits_of"),
+    "decontaminate.overlap.count_hits": Pair(f"{OVERLAP}::check", "naive.hits_of"),
     "filters.c4_lines.cut": Pair(f"{RULES}::test_fuzz_c4", "rules.c4", "C4"),
     "filters.fineweb_counts.count": Pair(f"{RULES}::test_fuzz", "rules.fineweb", "KINDS"),
     "filters.gopher_lines.count": Pair(f"{GOPHER}::check", "naive.count"),
@@ -197,14 +197,14 @@ TWINS = {
     "models.ngram_model.perplexity": Pair(f"{PERPLEXITY}::test_fuzz_score", "math:exp"),
     "models.ngram_model.score": Pair(f"{PERPLEXITY}::test_fuzz_score", "score"),
     "pieces.literals.find": Pair(f"{LITERALS}::test_fuzz_find", "naive_find"),
-    "pieces.literals.trie_of": Pair(f"{LITERALS}::test_fuzz_find", "naive_find"),
+    "pieces.literals.build_trie": Pair(f"{LITERALS}::test_fuzz_find", "naive_find"),
     "pieces.patterns.mark": Pair(f"{PIECES}::check", "naive_pieces.pieces", "cut"),
     "packing.aligned.starts": Pair(
         "kernels/packing/test_aligned.py::test_fuzz_starts", "naive_packing.starts"
     ),
     "packing.best_fit.pack": Pair("kernels/packing/test_best_fit.py::check", "naive_packing.pack"),
     "packing.choose.choose": Pair(f"{CHOOSE}::test_fuzz_choose", "naive_packing.choose"),
-    "packing.choose.plan_of": Pair(f"{CHOOSE}::test_fuzz_choose", "naive_packing.choose"),
+    "packing.choose.plan_pieces": Pair(f"{CHOOSE}::test_fuzz_choose", "naive_packing.choose"),
     "packing.choose.salted": Pair(
         f"{CHOOSE}::test_a_length_has_the_permutation_of_its_salted_keys", "naive_packing.salt"
     ),

@@ -9,7 +9,7 @@ from tests.support.skips import missing
 PROGRAM = """
 import sys
 import pyarrow as pa
-from gristmill.arrow_setup import without_pandas
+from gristmill.system.arrow_setup import without_pandas
 
 without_pandas()
 pa.array([1, None])
