@@ -199,9 +199,9 @@ def test_only_files_whose_size_or_times_differ_are_read(
     again(recipe)
     assert len(noted(recipe)) == 3
     read: list[str] = []
-    sha256_of = local_inputs.sha256_of
+    hash_file = local_inputs.hash_file
     monkeypatch.setattr(
-        local_inputs, "sha256_of", lambda path: (read.append(path.name), sha256_of(path))[1]
+        local_inputs, "hash_file", lambda path: (read.append(path.name), hash_file(path))[1]
     )
     again(recipe)
     assert read == []

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import Decision, Measured
-from gristmill.filters.extract.extract import LibraryExtract, depth_of
+from gristmill.filters.extract.extract import LibraryExtract
+from gristmill.filters.extract.tree_depth import tree_depth
 from gristmill.tables import schema
 from tests.support.strategies import fuzz, nasty_texts
 
@@ -233,8 +234,8 @@ def test_depth_is_counted_on_the_tree_and_capped(most: int) -> None:
         assert reason_of(flat, LibraryExtract(max_depth=9, main_content=False))[0] is None
     rows = "<table>" + "<tr><td><p>x" * 300
     tree = html.HTMLTree.parse(rows)
-    assert depth_of(tree.document.document_element, 5) == 5
-    assert depth_of(tree.document.document_element, 99) == 7
+    assert tree_depth(tree.document.document_element, 5) == 5
+    assert tree_depth(tree.document.document_element, 99) == 7
 
 
 HOSTILE = {

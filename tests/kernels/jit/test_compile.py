@@ -316,7 +316,7 @@ def test_key_changes_with_what_a_module_imports(tmp_path: Path, soak: int) -> No
 import json, sys
 from gristmill.kernels.jit import compile as kernels, keys
 def all_keys():
-    for function in (keys.sources, keys._digest_of, keys._data_files, keys.key):
+    for function in (keys.sources, keys._source_digest, keys._data_files, keys.key):
         function.cache_clear()
     return {name: keys.key(name) for name in keys.modules()}
 first, changed = all_keys(), {}
