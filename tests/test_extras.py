@@ -19,7 +19,7 @@ WITHOUT = {
     ),
     "ftfy": ("ftfy", "filters.extract import normalise; normalise._fixer(True, 'keep')"),
     "hdf5": ("h5py", "trainer_formats import hdf5; hdf5.library()"),
-    "hub": ("huggingface_hub", "network import hub; hub.library()"),
+    "hub": ("huggingface_hub", "network.hub import hub; hub.library()"),
     "judges": (
         "torch transformers",
         "filters.models import transformers; transformers._judge(*[File()] * 3, 'cpu', 8)",
