@@ -15,7 +15,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["option
 WITHOUT = {
     "explore": (
         "",
-        "explore_verb import explore; from pathlib import Path; explore(Path('.'), start=True)",
+        "cli.explore import explore; from pathlib import Path; explore(Path('.'), start=True)",
     ),
     "ftfy": ("ftfy", "filters.extract import normalise; normalise._fixer(True, 'keep')"),
     "hdf5": ("h5py", "trainer_formats import hdf5; hdf5.library()"),
