@@ -20,6 +20,7 @@ import numpy as np
 
 from gristmill.corpus.layout import WITHDRAWN
 from gristmill.corpus.token_corpus import Split, TokenCorpus, TokenStream
+from gristmill.user_input import one_or_more
 
 
 class TokenDocuments:
@@ -28,6 +29,7 @@ class TokenDocuments:
     were withdrawn (docs/withdrawal.md) are left out.
     """
 
+    @one_or_more("sources")
     def __init__(
         self,
         corpus: Path | str,

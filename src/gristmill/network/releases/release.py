@@ -36,6 +36,7 @@ from gristmill.store.http.settings import Settings
 from gristmill.store.http.urls import is_url, local_path
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import machine_errors, writing
+from gristmill.user_input import one_or_more
 
 T = TypeVar("T")
 BLOCK = 1 << 20
@@ -68,6 +69,7 @@ class _Expiring(msgspec.Struct, frozen=True):
 class ReleaseReader:
     """Reads a published corpus from one or more addresses. Safe for threads and processes."""
 
+    @one_or_more("urls")
     def __init__(
         self,
         urls: Sequence[str | Path] | str | Path,
