@@ -46,7 +46,9 @@ def test_two_ways_to_fail_for_one_reason_give_the_same_manifest(
     tmp_path: Path, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        gristmill.pipeline, "asked_of", lambda *_: Settings(backoff=0.0, retries=2, timeout=5.0)
+        gristmill.pipeline,
+        "merge_settings",
+        lambda *_: Settings(backoff=0.0, retries=2, timeout=5.0),
     )
     (tmp_path / "a.jsonl").write_bytes(jsonl(pages(3, "a")))
     with site() as server:
