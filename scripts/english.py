@@ -35,18 +35,7 @@ PARTICIPLE = re.compile(
     r"_?([a-z]*[^e_]ed|known|found|held|kept|proven|shown|taken|given|drawn|begun|written|left|made|"
     r"sent|met|meant|lost|told|chosen|hidden)(_[a-z0-9_]+)?$"
 )
-NO_PARTICIPLE = {
-    "need",
-    "feed",
-    "seed",
-    "speed",
-    "embed",
-    "shed",
-    "exceed",
-    "proceed",
-    "red",
-    "bed",
-}
+NO_PARTICIPLE = set("need feed seed speed embed shed exceed proceed red bed".split())
 
 
 def count(path: Path) -> Iterator[tuple[str, int, str]]:

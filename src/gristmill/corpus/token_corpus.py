@@ -251,7 +251,7 @@ def _is_shard(part: Part) -> bool:
 
 
 def _part_source(part: Part) -> str:
-    """Return `tokens/<source>/train_00000.bin`."""
+    """Return the source of a part: `web` of `tokens/web/train_00000.bin`."""
     return part.path.split("/")[1]
 
 

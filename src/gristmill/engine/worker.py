@@ -71,7 +71,7 @@ def _modules() -> set[str]:
 
 
 def portable(error: BaseException) -> BaseException:
-    """Return an error that can cross a pipe, its traceback noted where it is no error of ours."""
+    """Return an error that can cross a pipe, its traceback as a note unless it is gristmill's."""
     if not isinstance(error, GristmillError):
         error.add_note("".join(traceback.format_exception(error)))
     try:

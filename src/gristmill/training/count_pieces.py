@@ -71,9 +71,9 @@ def check_memory(counted: list[CountedPieces]) -> None:
 def count_pieces_that_fit(
     batches: Callable[[], Iterable[pa.RecordBatch]], pattern: Pattern, workers: int | None = None
 ) -> PieceCounts:
-    """Return `count_pieces`; where there are too many of them, of half of the documents, of a
-    quarter, and so on, chosen by a hash of their texts: the first that fits. `batches` is called
-    for each.
+    """Return the pieces and their counts; where there are too many of them, of half of the
+    documents, of a quarter, and so on, chosen by a hash of their texts: the first that fits.
+    `batches` is called for each.
 
     Raises TooManyPieces if a single document has too many.
     """

@@ -153,7 +153,7 @@ class FirstPairs:
             file.writelines(similar_pairs(chunk, self._thresholds).data for chunk in chunks)
 
     def chunks(self) -> Iterator[np.ndarray]:
-        """Yield all of them, in order: arrays of SIMILAR."""
+        """Yield every similar pair, in order, as arrays with the fields of SIMILAR."""
         with open(self._path, "rb") as file:
             while part := file.read(SIMILAR.itemsize * PAIRS):
                 yield np.frombuffer(part, SIMILAR)
@@ -302,8 +302,8 @@ class Rounds:
 
 
 def few_pairs(found: list[Path], compared: list[Path], size: int) -> Chunk:
-    """Return few pairs of a round among `size` rows, in memory, without an engine of relations:
-    what dedup/sql/keeper_pairs.sql gives.
+    """Return the pairs of a round with few of them, among `size` rows: what
+    dedup/sql/keeper_pairs.sql gives, in memory and without an engine of relations.
     """
     left, right, similarities = _joined([chunk for path in found for chunk in chunks_of(path)])
     places, at = np.unique(_places((left, right, similarities), size), return_index=True)

@@ -28,7 +28,7 @@ class SignedTexts(NamedTuple):
     shingles: np.ndarray  # (n,) int64: how many shingles each text has
 
     def text(self, document: int) -> bytes:
-        """Return one of the texts as `near` compares it."""
+        """Return the text of a document as `near` compares it."""
         place = document - self.first
         return self.data[self.offsets[place] : self.offsets[place + 1]].tobytes()
 

@@ -4,7 +4,7 @@ numba optimises each function that is called and makes machine code of it, altho
 linked from the functions' LLVM code and optimised whole: machine code of a helper is never run. The
 library here stops at LLVM code, which takes a third less time for all kernels (ADR 51).
 
-(`pipeline_class` is numba's interface for compilers of one's own; the methods of the library are
+(`pipeline_class` is numba's interface for other compilers; the methods of the library are
 internal, the same from numba 0.62 to 0.68.)
 """
 

@@ -78,8 +78,8 @@ def _first_end_behind(table, count, local):
 
 @kernel(Shards, Runs, types.int64, types.int64, types.uint8[::1], returns=types.int64)
 def _gather(shards, runs, width, size, out):
-    """Return `size` is the bytes of a token, `width` the tokens of a row; returns a shard or
-    DONE.
+    """Copy runs into rows of `width` tokens, `size` bytes each. Returns the shard that is not
+    open, or DONE.
     """
     for i in range(len(runs.rows)):
         position, left = runs.positions[i], runs.lengths[i]

@@ -54,7 +54,7 @@ def find_newlines(data, begin, stop, tail, found):
 
 @helper
 def mask_for(pieces):
-    """Return the mask of a table with room for so many pieces: a power of two of places, at least
+    """Return the mask of a table with room for this many pieces: a power of two of places, at least
     twice as many, less one.
     """
     size = np.int64(64)

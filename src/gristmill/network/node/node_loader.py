@@ -178,7 +178,7 @@ class NodeLoader:
 
     @property
     def vocabulary(self) -> int:
-        """Return every token of the current rotation is below it; it grows with the tokenizer."""
+        """Return what every token of the current rotation is below; it grows with the tokenizer."""
         return self.loader.corpus.format.vocabulary
 
     @property

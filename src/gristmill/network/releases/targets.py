@@ -277,7 +277,7 @@ class BucketTarget:
 
 
 def changed(url: str, key: str) -> str:
-    """Return what a publisher is told who was not the first."""
+    """Return the message to a publisher who was not the first."""
     return (
         f"{url}/{key}: another publisher wrote it meanwhile. What it published is untouched: look "
         "at it, then run the command again"

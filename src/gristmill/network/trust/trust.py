@@ -152,7 +152,7 @@ class Trust:
         }
 
     def warnings(self) -> list[str]:
-        """Return what people are told of signatures that expire soon."""
+        """Return the warnings about signatures that expire soon."""
         every = {"root": self.root, **self._found}
         return expiry_lines({role: found.signed.expires for role, found in every.items()})
 

@@ -158,7 +158,7 @@ def expiry(days: int) -> datetime:
 
 
 def expiry_lines(expires: Mapping[str, datetime], now: datetime | None = None) -> list[str]:
-    """Return what people are told of metadata that expire soon, or have expired: a line for each
+    """Return the warnings about metadata that expire soon, or have expired: a line for each
     role.
     """
     now = now or datetime.now(UTC)

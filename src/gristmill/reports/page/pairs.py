@@ -41,8 +41,8 @@ class ShownCluster(NamedTuple):
 
 
 def pairs(tables: CorpusTables) -> list[Pair]:
-    """Return half of them those that are the least alike, half the first by a hash of their
-    numbers.
+    """Return near duplicates to look at: half are those that are the least alike, half the first by
+    a hash of their numbers.
     """
     if not tables.has("verdicts") or not tables.has("copies"):
         return []

@@ -33,7 +33,7 @@ def certificate(error: BaseException) -> str:
 
 
 def cause(error: BaseException) -> str:
-    """Return what went wrong, without the library's words: they may quote a URL with its
+    """Return the cause of an error, without the library's words: they may quote a URL with its
     secrets.
     """
     said = {

@@ -125,8 +125,8 @@ PLAIN_HTTP = {
 
 
 def _plain_http(scheme: str) -> bool:
-    """Return whether the environment allows a store over plain http: for emulators, and stores of
-    one's own.
+    """Return whether the environment allows a store over plain http: for emulators, and stores in
+    the own network.
     """
     azure = scheme in ("az", "azure", "abfs", "abfss")
     address, allowed = PLAIN_HTTP["az" if azure else "s3"]
