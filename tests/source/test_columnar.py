@@ -265,105 +265,65 @@ def test_extras_of_columns_are_those_of_records(
 
 
 @pytest.mark.parametrize(
-    ("long", "codec", "most", "coded"),
+    ("long", "options", "most"),
     [
-        (5_000, "zstd", 1024, []),
-        (5_000, "snappy", 1024, []),
-        (5_000, "gzip", 1024, []),
-        (200_000, "zstd", 335, []),
-        (200_000, "lz4", 110, []),  # the whole dictionary counts
-        (2_000_000, "none", 1024, ["text"]),
+        (5_000, {}, 1024),
+        (5_000, {"use_dictionary": False}, 1024),
+        (2_000_000, {}, 437),  # of 2.45 MB in the dictionary
+        (
+            2_000_000,
+            {"use_dictionary": False, "column_encoding": {"text": "DELTA_BYTE_ARRAY"}},
+            250,
+        ),
+        (2_000_000, {"use_dictionary": False}, 1024),
     ],
 )
-def test_rows_are_decoded_by_the_longest_value_of_a_dictionary(
-    tmp_path: Path, long: int, codec: str, most: int, coded: list[str]
+def test_how_many_rows_are_decoded_together(
+    tmp_path: Path, long: int, options: dict[str, Any], most: int
 ) -> None:
-    texts = ["x" * long, *(f"{number:05d}" * 100 for number in range(900))]
-    texts = texts * 9 + texts[:1] * (120 if long < 1_000_000 else 0)
+    """As many as have 1 GB at most, were each as long as the dictionary, or the page."""
+    texts = ["x" * long, *(f"{number:05d}" * 100 for number in range(900))] * 3
     path = tmp_path / "table.parquet"
-    pq.write_table(
-        pa.table({"text": texts}), path, compression=codec, dictionary_pagesize_limit=4 << 20
+    pq.write_table(pa.table({"text": texts}), path, dictionary_pagesize_limit=4 << 20, **options)
+    (rows,) = parquet_pages.count_rows(
+        str(path), pq.read_metadata(path), columnar.READ_ROWS, columnar.READ_BYTES
     )
-    with pq.ParquetFile(path) as file:
-        (sizes,), found = parquet_pages.read_sizes(str(path), file.metadata)
-    assert found == coded
-    assert most // 2 < sizes.rows(columnar.READ_ROWS, columnar.READ_BYTES) <= most
-
-
-def column_of(kind: str, values: list[str | None]) -> pa.Array:
-    if kind == "ill-formed":
-        return ill_formed(*(value.encode() + b"\xff" for value in values if value))
-    names = {"view": pa.string_view(), "large": pa.large_string(), "bytes": pa.binary()}
-    return pa.array(values, pa.string()).cast(names.get(kind, pa.string()))
+    assert most * 0.9 < rows <= most
+    assert read(path).texts == texts
 
 
 @pytest.mark.parametrize("kind", ["plain", "view", "large", "bytes", "ill-formed"])
 @pytest.mark.parametrize("codec", ["zstd", "none"])
-@pytest.mark.parametrize("repeated", [False, True])
-def test_a_column_that_names_values_alone_is_read_as_a_dictionary(
-    tmp_path: Path, kind: str, codec: str, repeated: bool
-) -> None:
-    """It is decompressed once, unless its pages say that each value is named a few times: then it
-    is read as any other. Rows are those of a file whose values are in no dictionary.
-    """
-    texts = [f"{number:05d}é " * (40 if codec == "none" else 400) for number in range(700)]
-    if repeated:
-        texts[3:300:3] = [texts[0]] * 99
-        if kind != "ill-formed":
-            texts[500] = None
-    table = pa.table(
-        {"text": column_of(kind, texts), "url": texts, "other": column_of(kind, texts)}
-    )
-    path = tmp_path / "table.parquet"
-    pq.write_table(
-        table, path, compression=codec, row_group_size=400, dictionary_pagesize_limit=4 << 20
-    )
-    with pq.ParquetFile(path) as file:
-        sizes, coded = parquet_pages.read_sizes(str(path), file.metadata)
-    # 99 times in a dictionary of 1 MB
-    often = codec == "none" or repeated
-    assert coded == (["other", "text", "url"] if often else [])
-    assert [one.rows(columnar.READ_ROWS, columnar.READ_BYTES) for one in sizes] == [1024, 1024]
-    found = read(path.read_bytes())
-    plain = read(packed(table, use_dictionary=False))
-    assert found.rows == plain.rows
-    assert [row["text"] for row in found.rows[:2]] == [
-        text + ("\ufffd" if kind == "ill-formed" else "") for text in texts[:2]
-    ]
+def test_a_dictionary_changes_no_row(kind: str, codec: str) -> None:
+    texts: list[str | None] = [f"{number:05d}é " * 400 for number in range(700)]
+    texts[3:300:3] = [texts[0]] * 99
+    if kind == "ill-formed":
+        column = ill_formed(*(str(text).encode() + b"\xff" for text in texts))
+    else:
+        texts[500] = None
+        names = {"view": pa.string_view(), "large": pa.large_string(), "bytes": pa.binary()}
+        column = pa.array(texts, pa.string()).cast(names.get(kind, pa.string()))
+    table = pa.table({"text": column, "url": texts, "other": column})
+    options = {"compression": codec, "row_group_size": 400}
+    rows = read(packed(table, dictionary_pagesize_limit=4 << 20, **options)).rows
+    assert rows == read(packed(table, use_dictionary=False)).rows
+    assert rows[0]["text"] == str(texts[0]) + ("\ufffd" if kind == "ill-formed" else "")
 
 
-@pytest.mark.parametrize(("size", "rows", "more"), [(200, 400, 0), (1_200_000, 6, 1100)])
-def test_a_dictionary_that_names_a_value_twice(
-    tmp_path: Path, size: int, rows: int, more: int
-) -> None:
+def test_a_dictionary_that_names_a_value_twice() -> None:
     """The values behind it are not moved (pyarrow 26 moves them where it reads a dictionary)."""
-    texts = [f"{number:05d}" * (size // 5) for number in range(rows)]
-    last = ["last"] * (rows + more)
-    table = pa.table({"text": [*texts, *last]})
-    data = packed(table, compression="none", dictionary_pagesize_limit=8 << 20)
+    texts = [f"{number:05d}" * 40 for number in range(400)]
+    table = pa.table({"text": [*texts, *["last"] * 400]})
+    data = packed(table, compression="none")
     assert data.count(texts[4].encode()) == 1
     twice = data.replace(texts[4].encode(), texts[3].encode())
-    path = tmp_path / "table.parquet"
-    path.write_bytes(twice)
-    with pq.ParquetFile(path) as file:
-        assert parquet_pages.read_sizes(str(path), file.metadata)[1] == ["text"]
     texts[4] = texts[3]
-    assert read(twice).texts == [*texts, *last]
-    assert read(data).texts == table["text"].to_pylist()
+    assert read(twice).texts == [*texts, *["last"] * 400]
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"row_group_size": 2000},  # more than one batch: each would copy the dictionary
-        {"row_group_size": 900, "dictionary_pagesize_limit": 1 << 17, "write_batch_size": 100},
-        {"row_group_size": 900, "use_dictionary": False},
-    ],
-)
-def test_what_is_not_read_as_a_dictionary(tmp_path: Path, options: dict[str, Any]) -> None:
-    texts = [f"{number:05d}é " * 40 for number in range(1500)]
+def test_rows_of_lists_are_decoded_by_the_values_of_each(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
-    pq.write_table(pa.table({"text": texts, "n": [b"\1" * 16] * 1500}), path, **options)
-    with pq.ParquetFile(path) as file:
-        assert parquet_pages.read_sizes(str(path), file.metadata)[1] == []
-    assert read(path.read_bytes()).texts == texts
+    table = pa.table({"text": ["a"] * 200, "tags": [["x" * 20_000] * 50] * 200})
+    pq.write_table(table, path)
+    (rows,) = parquet_pages.count_rows(str(path), pq.read_metadata(path), 1 << 10, 1 << 20)
+    assert 60 < rows <= 67  # 64 MB

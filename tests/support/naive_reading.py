@@ -53,17 +53,6 @@ def is_well_formed(data: bytes) -> bool:
     return True
 
 
-def longest_value(data: bytes) -> int:
-    """The longest of byte arrays that each have their length before them; -1: there is a rest."""
-    sizes = [0]
-    while data:
-        if len(data) < 4 or len(data) - 4 < (size := int.from_bytes(data[:4], "little")):
-            return -1
-        sizes.append(size)
-        data = data[4 + size :]
-    return max(sizes)
-
-
 def gather(data: bytes, starts: list[int], stops: list[int]) -> list[bytes]:
     """The spans."""
     return [data[start:stop] for start, stop in zip(starts, stops, strict=True)]

@@ -242,9 +242,6 @@ TWINS = {
         "kernel_rows",
     ),
     "reading.members.inflate": Pair(f"{READING}::test_fuzz_inflate", "naive_reading.inflate"),
-    "reading.plain_values.longest": Pair(
-        f"{READING}::test_fuzz_longest", "naive_reading.longest_value"
-    ),
     "reading.spans.gather": Pair(f"{READING}::test_fuzz_gather", "naive_reading.gather"),
     "reading.warc_records.frame": Pair(f"{READING}::test_fuzz_frame", "naive_reading.frame"),
     "substrings.cut.cut": Pair(

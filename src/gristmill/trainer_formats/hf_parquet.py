@@ -110,9 +110,9 @@ def _documents(files: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray, np.n
         try:
             with pq.ParquetFile(path, pre_buffer=False, memory_map=False) as file:
                 _check_schema(path, file.schema_arrow)
-                sizes = parquet_pages.read_sizes(str(path), file.metadata)[0]
-                for group, pages in enumerate(sizes):
-                    rows = _rows_at_once(path, file.metadata.row_group(group), group, pages)
+                counts = parquet_pages.count_rows(str(path), file.metadata, 4096, GROUP_BYTES)
+                for group, most in enumerate(counts):
+                    rows = _rows_at_once(path, file.metadata.row_group(group), group, most)
                     for batch in file.iter_batches(
                         rows, row_groups=[group], columns=["input_ids"], use_threads=False
                     ):
@@ -123,9 +123,9 @@ def _documents(files: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray, np.n
             raise VerificationError(f"{path}: cannot be read as Parquet: {error}") from error
 
 
-def _rows_at_once(path: Path, group: Any, number: int, pages: parquet_pages.PageSizes) -> int:
-    """Return how many rows of a row group are decoded together; a few bytes may stand for many
-    values.
+def _rows_at_once(path: Path, group: Any, number: int, most: int) -> int:
+    """Return how many rows of a row group are decoded together, at most `most`; a few bytes may
+    stand for many values.
     """
     columns = [group.column(place) for place in range(group.num_columns)]
     values: int = max(
@@ -136,7 +136,7 @@ def _rows_at_once(path: Path, group: Any, number: int, pages: parquet_pages.Page
             f"{path}: row group {number} has {values:,} tokens; import reads up to {MOST_VALUES:,}"
         )
     fit = int(group.num_rows) * BLOCK // max(values, 1)
-    return max(1, min(pages.rows(4096, GROUP_BYTES), fit))
+    return max(1, min(most, fit))
 
 
 def _check_schema(path: Path, schema: pa.Schema) -> None:

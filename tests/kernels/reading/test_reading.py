@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from gristmill.kernels.reading import warc_records
 from gristmill.kernels.reading.members import inflate
-from gristmill.kernels.reading.plain_values import longest
 from gristmill.kernels.reading.spans import gather
 from gristmill.source import libdeflate
 from tests.support import naive_reading, strategies
@@ -229,11 +228,3 @@ def test_a_deflate_stream_that_zlib_refuses_is_refused(decoder: libdeflate.Membe
         broken = whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :]
         want = naive_reading.inflate(broken, 0, 1 << 20, ended=True)
         assert decoder(broken, 0, ended=True) == want
-
-
-@given(values=st.lists(st.binary(max_size=9), max_size=9), harms=harms)
-@example(values=[], harms=[])
-@example(values=[b""], harms=[(0, 4, b"\xff\xff\xff\xff")])
-def test_fuzz_longest(values: list[bytes], harms: list[tuple[int, int, bytes]]) -> None:
-    data = changed(b"".join(len(one).to_bytes(4, "little") + one for one in values), harms)
-    assert longest(array(data)) == naive_reading.longest_value(data)

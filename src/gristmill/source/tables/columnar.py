@@ -6,6 +6,7 @@ The size of a batch is limited by bytes, not by rows. A value that a dictionary 
 thousand rows name counts a thousand times.
 """
 
+import os
 from collections.abc import Iterator
 from functools import reduce
 
@@ -56,7 +57,7 @@ def read(path: str, rows: RowCollector, fields: Fields) -> Iterator[pa.RecordBat
         with pq.ParquetFile(path, pre_buffer=False) as file:
             check_column(file.schema_arrow, fields)
             metadata = file.metadata
-        bound = BombCheck(parquet_pages.file_size(path))
+        bound = BombCheck(os.path.getsize(path))
         for batch in _batches(path, metadata):
             yield from add_batch(batch, rows, fields, bound)
             if rows.full:
@@ -68,49 +69,35 @@ def read(path: str, rows: RowCollector, fields: Fields) -> Iterator[pa.RecordBat
 
 
 def _batches(path: str, metadata: pq.FileMetaData) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file, some columns of them as dictionaries, in batches of limited
-    memory.
-    """
-    groups, coded = parquet_pages.read_sizes(path, metadata)
-    with _opened(path, metadata, coded) as file:
-        for group, sizes in enumerate(groups):
-            batches = _group(file, group, sizes)
-            if (first := next(batches, None)) is None:
-                continue
-            # Where a dictionary names a value twice, pyarrow 26 reads it without the second, and
-            # the values behind it one place too early.
-            if all(_has_values(first[name], count) for name, count in sizes.counts.items()):
-                yield first
-                yield from batches
-                continue
-            plain, _ = parquet_pages.read_sizes(path, metadata, coded=False)
-            with _opened(path, metadata, []) as other:
-                yield from _group(other, group, plain[group])
-
-
-def _has_values(column: pa.Array, count: int) -> bool:
-    """Return whether a column's dictionary has as many values as its page says."""
-    return pa.types.is_dictionary(column.type) and len(column.dictionary) == count
-
-
-def _opened(path: str, metadata: pq.FileMetaData, coded: list[str]) -> pq.ParquetFile:
-    return pq.ParquetFile(
+    """Yield the rows of a file in batches of limited memory."""
+    counts = parquet_pages.count_rows(path, metadata, READ_ROWS, READ_BYTES)
+    with pq.ParquetFile(
         path,
         metadata=metadata,
         pre_buffer=False,
         buffer_size=1 << 20,
-        read_dictionary=coded,
         page_checksum_verification=True,  # where the writer has put them
-    )
+    ) as file:
+        for group, most in enumerate(counts):
+            rows = metadata.row_group(group).num_rows
+            most = max(1, -(-rows // max(1, -(-rows // most))))  # as many rows in each batch
+            batches = file.iter_batches(most, row_groups=[group], use_threads=False)
+            yield from _join_small(batches)
 
 
-def _group(
-    file: pq.ParquetFile, group: int, sizes: parquet_pages.PageSizes
-) -> Iterator[pa.RecordBatch]:
-    most = sizes.rows(READ_ROWS, READ_BYTES)
-    count = -(-sizes.row_count // most)
-    most = max(1, -(-sizes.row_count // max(count, 1)))  # as many rows in each batch
-    yield from file.iter_batches(most, row_groups=[group], use_threads=False)
+def _join_small(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches of up to READ_ROWS rows or about READ_BYTES: each costs some milliseconds."""
+    small: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if small and (rows + len(batch) > READ_ROWS or size >= READ_BYTES):
+            yield pa.concat_batches(small)
+            small, rows, size = [], 0, 0
+        small.append(batch)
+        rows += len(batch)
+        size += batch.nbytes
+    if small:
+        yield pa.concat_batches(small)
 
 
 def check_column(schema: pa.Schema, fields: Fields) -> None:

@@ -1,171 +1,59 @@
-"""The page headers of a Parquet file: how much memory a page takes, and so how many rows can be
-decoded together.
+"""How many rows of a Parquet file are decoded together, by the sizes of its pages.
 
 A page is decompressed whole, even if few of its rows are read, so a page over the limit is refused.
-Where values are in a dictionary, a thousand rows may name its longest one; where they share a
-prefix with the value before, one row may be as long as the page. Source: Apache Parquet,
-parquet.thrift, PageHeader, and Compression.md; Apache Thrift, the compact protocol.
+Rows that name values of a dictionary may all name its longest one, and of values that share a
+prefix with the value before each may be as long as the page. The footer has the size of no page:
+the head of each is read. Source: Apache Parquet, parquet.thrift, PageHeader; Apache Thrift, the
+compact protocol.
 """
 
-import os
-from typing import Any, BinaryIO, NamedTuple
-
-import numpy as np
-import pyarrow as pa
+from typing import Any, BinaryIO
 
 from gristmill.errors import SourceError
-from gristmill.source.tables.parquet_indices import count_indices, varint
 
 MOST_PAGE = 256 << 20  # bytes of a decompressed page; pyarrow takes about 2.5 times as many
-SMALL = 1 << 16  # bytes of a dictionary that needs no limit
-# Bytes of a dictionary's longest value with which rows are decoded a few at a time. With a longer
-# one the column is read as a dictionary, which is slower where most values are in none.
-MOST_VALUE = 1 << 20
-# Bytes of a dictionary that is read as one. The rows of a larger one are decoded a few at a time.
-MOST_KEPT = 8 << 20
-# Of the values of each type that has one length, in bytes
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-# Where no group has more rows, columns that name values of a dictionary alone, and some of them
-# often, are read as one, which is copied for one batch then.
-MOST_TOGETHER = 1 << 10
-# How many times longer than the longest value of a dictionary another one may be: bytes may be made
-# so that another codec finds other values in them (4 GB of rows at worst).
-_MOST_TIMES = 64
-# Bytes of all rows that name values of a dictionary, up to which its longest value does not matter.
-MOST_NAMED = 64 << 20
+# Times the bytes that rows should have: as many they have where each is as long as one can be. So
+# a dictionary of 1 MB, which writers stop at, leaves 256 rows.
+MOST_TIMES = 64
 _HEADER = 1 << 14  # bytes that most page headers fit in; statistics make a header longer
 _MOST_HEADER = 64 << 20
-_DATA_PAGE, _DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 0, 2, 7
-_RLE = 3
-_INDICES = 2, 8  # encodings of a page that names values of a dictionary
+_DICTIONARY_PAGE, _DELTA_BYTE_ARRAY = 2, 7
 
 
-class PageSizes(NamedTuple):
-    """The sizes of a row group's pages."""
-
-    row_count: int
-    unpacked: int  # bytes of all pages, decompressed
-    longest: int  # bytes that one value may have through a dictionary or a prefix; 0: neither
-    counts: dict[str, int]  # values of the dictionary of each column that is read as one
-
-    def rows(self, most: int, size: int) -> int:
-        """Return how many rows, at most `most`, have about `size` bytes."""
-        fit = min(most, size * self.row_count // max(self.unpacked, 1))
-        return max(1, min(fit, 4 * size // self.longest) if self.longest else fit)
-
-
-def file_size(path: str) -> int:
-    """Return the size of a file in bytes."""
-    return os.path.getsize(path)
-
-
-def read_sizes(path: str, metadata: Any, coded: bool = True) -> tuple[list[PageSizes], list[str]]:
-    """Return the sizes of each row group, and the names of the columns to read as dictionaries;
-    `coded`: whether there may be any.
+def count_rows(path: str, metadata: Any, most: int, size: int) -> list[int]:
+    """Return for each row group how many rows, at most `most`, have about `size` bytes, and
+    MOST_TIMES as many at most.
 
     Raises SourceError if a page is over the limit, or its header cannot be read.
     """
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    at_once = all(group.num_rows <= MOST_TOGETHER for group in groups)
-    kept = set()
-    lengths: list[dict[str, int]] = []  # of each group: bytes of the longest value, by columns
+    counts = []
     with open(path, "rb") as file:
-        pages = [
-            [_column(file, group.column(place), number) for place in range(group.num_columns)]
-            for number, group in enumerate(groups)
-        ]
-        able = _named_alone(metadata, pages) if coded else set()
-        for group, columns in zip(groups, pages, strict=True):
-            lengths.append({})
-            for place, found in enumerate(columns):
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            whole, rows = 1, most
+            for place in range(group.num_columns):
                 column = group.column(place)
-                name = column.path_in_schema
-                seldom = _seldom_named(file, metadata.schema.column(place), column, found)
-                if seldom is not None:
-                    longest = seldom
-                elif at_once and name in able:
-                    # It is read as a dictionary, and need not be decompressed here as well. (One
-                    # that is read so is copied for every batch.)
-                    longest = found.dictionary
-                else:
-                    longest = max(
-                        (_longest(file, column, page) for page in found.dictionaries), default=0
-                    )
-                if seldom is None and name in able and longest > (SMALL if at_once else MOST_VALUE):
-                    kept.add(name)
-                lengths[-1][name] = max(lengths[-1].get(name, 0), longest)
-    sizes = []
-    for group, columns, longest_of in zip(groups, pages, lengths, strict=True):
-        counts = {
-            group.column(place).path_in_schema: found.dictionaries[0].values
-            for place, found in enumerate(columns)
-            if found.dictionaries and group.column(place).path_in_schema in kept
-        }
-        others = [length for name, length in longest_of.items() if name not in kept]
-        longest = max([0, *(found.delta for found in columns), *others])
-        whole = sum(found.whole for found in columns)
-        sizes.append(PageSizes(group.num_rows, whole, longest, counts))
-    return sizes, sorted(kept)
+                unpacked, longest = _page_sizes(file, column, number)
+                whole += unpacked
+                if longest and column.physical_type.endswith("BYTE_ARRAY"):
+                    # A row of a list names several values.
+                    each = -(-column.num_values // max(group.num_rows, 1))
+                    rows = min(rows, MOST_TIMES * size // (longest * each))
+            counts.append(max(1, min(rows, size * group.num_rows // whole)))
+    return counts
 
 
-def _named_alone(metadata: Any, pages: list[list["_ColumnPages"]]) -> set[str]:
-    """Return the columns of strings of which every group names values of one dictionary alone,
-    which is not too large to be read as one.
+def _page_sizes(file: BinaryIO, column: Any, group: int) -> tuple[int, int]:
+    """Return the bytes of all pages of a column of a row group, decompressed, and those that a
+    value may have through a dictionary or a prefix; 0: neither.
     """
-    names = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
-    able = set()
-    for place, name in enumerate(names):
-        column = metadata.schema.column(place)
-        if (
-            column.physical_type == "BYTE_ARRAY"
-            and column.logical_type.type in ("NONE", "STRING")
-            and column.max_repetition_level == 0
-            and "." not in name
-            and names.count(name) == 1
-            and all(
-                columns[place].named_alone and columns[place].dictionary <= MOST_KEPT
-                for columns in pages
-            )
-        ):
-            able.add(name)
-    return able
-
-
-class _PageInFile(NamedTuple):
-    """A page of a dictionary, or one that names values of it, in its file."""
-
-    at: int  # where its bytes begin
-    packed: int  # how many these are
-    size: int  # and decompressed
-    values: int  # how many it says that there are; -1: it does not
-
-
-class _ColumnPages(NamedTuple):
-    """The pages of a column of a row group."""
-
-    whole: int = 0  # bytes of all, decompressed
-    delta: int = 0  # of the longest one whose values share prefixes (delta byte arrays)
-    dictionaries: tuple[_PageInFile, ...] = ()
-    named_alone: bool = True  # all values are named in one dictionary, or there is none
-    # that name values of a dictionary; None: not all can be read here
-    indices: tuple[_PageInFile, ...] | None = ()
-
-    @property
-    def dictionary(self) -> int:
-        """Return bytes of the largest dictionary, decompressed."""
-        return max((page.size for page in self.dictionaries), default=0)
-
-
-def _column(file: BinaryIO, column: Any, group: int) -> _ColumnPages:
     if column.num_values == 0:
-        return _ColumnPages()
+        return 0, 0
     at = column.data_page_offset
     if column.has_dictionary_page and column.dictionary_page_offset:
         at = min(at, column.dictionary_page_offset)
     end = at + column.total_compressed_size
-    whole = delta = 0
-    dictionaries, indices = [], []
-    named_alone = readable = True
+    whole = longest = 0
     while at < end:
         page, length = _header(file, at)
         size, packed = page.get(2), page.get(3)
@@ -180,108 +68,11 @@ def _column(file: BinaryIO, column: Any, group: int) -> _ColumnPages:
                 "too-large",
             )
         whole += size
-        if page.get(1) == _DICTIONARY_PAGE:
-            dictionaries.append(_PageInFile(at + length, packed, size, _number(page.get(7))))
-        inner: Any = page.get(5) or page.get(8) or {}
-        encoding = inner.get(2 if 5 in page else 4)
-        if encoding == _DELTA_BYTE_ARRAY:
-            delta = max(delta, size)
-        if encoding in _INDICES:
-            indices.append(_PageInFile(at + length, packed, size, _number(inner)))
-            first_version = page.get(1) == _DATA_PAGE and 5 in page
-            readable = readable and first_version and inner.get(3) == _RLE
-        elif page.get(1) != _DICTIONARY_PAGE:
-            named_alone = False
+        head: Any = page.get(5) or page.get(8) or {}
+        if page.get(1) == _DICTIONARY_PAGE or head.get(2 if 5 in page else 4) == _DELTA_BYTE_ARRAY:
+            longest = max(longest, size)
         at += length + packed
-    named_alone = named_alone and len(dictionaries) == 1
-    found = tuple(indices) if readable else None
-    return _ColumnPages(whole, delta, tuple(dictionaries), named_alone, found)
-
-
-def _seldom_named(file: BinaryIO, schema: Any, column: Any, found: _ColumnPages) -> int | None:
-    """Return bytes that one value is taken to have where each value of the dictionary is named a
-    few times at most; None: that cannot be said. Any rows together have few bytes then, however
-    long one is.
-    """
-    if len(found.dictionaries) != 1 or not found.indices:
-        return None
-    size = found.dictionaries[0].size
-    if (
-        column.physical_type != "BYTE_ARRAY"
-        or schema.max_repetition_level > 0
-        or not SMALL < size <= MOST_KEPT
-        or sum(page.size for page in found.indices) > size // _MOST_TIMES
-    ):
-        return None
-    times = _most_times(file, found, nullable=schema.max_definition_level > 0)
-    if times is None or times * size > MOST_NAMED:
-        return None
-    return max(SMALL, size // _MOST_TIMES)
-
-
-def _most_times(file: BinaryIO, found: _ColumnPages, *, nullable: bool) -> int | None:
-    """Return how often pages name one value of a dictionary, at most; None: it cannot be said."""
-    (dictionary,) = found.dictionaries
-    if not 0 < dictionary.values <= dictionary.size // 4:  # the length of each takes 4 bytes
-        return None
-    counts = np.zeros(dictionary.values, np.int64)
-    for page in found.indices or ():
-        data = _decompressed(file, page) if page.values >= 0 else None
-        if data is None or not count_indices(data, page.values, nullable, counts):
-            return None
-    return int(counts.max())
-
-
-def _longest(file: BinaryIO, column: Any, page: _PageInFile) -> int:
-    """Return bytes of the longest value of a dictionary: those of the whole dictionary where that
-    is all that can be said.
-    """
-    size = page.size
-    if column.physical_type in _WIDTHS:
-        return _WIDTHS[column.physical_type]
-    if column.physical_type != "BYTE_ARRAY" or not SMALL < size <= MOST_KEPT:
-        return size
-    from gristmill.kernels.reading import plain_values
-
-    if (data := _decompressed(file, page)) is None:
-        return size
-    found = plain_values.longest(np.frombuffer(data, np.uint8))
-    return max(found, size // _MOST_TIMES) if found >= 0 else size
-
-
-def _decompressed(file: BinaryIO, page: _PageInFile) -> bytes | None:
-    """Return the bytes of a page; None: they cannot be read here, and its reader says what is
-    wrong.
-    """
-    file.seek(page.at)
-    data = file.read(page.packed)
-    if (codec := _codec(data, page.size)) is None:
-        return None
-    try:
-        data = pa.decompress(data, page.size, codec, asbytes=True)
-    except (pa.ArrowException, OSError):
-        return None
-    return data if len(data) == page.size else None
-
-
-def _number(header: Any) -> int:
-    """Return the number of values that the header of a page says; -1: none."""
-    count = header.get(1) if isinstance(header, dict) else None
-    return count if isinstance(count, int) else -1
-
-
-def _codec(data: bytes, size: int) -> str | None:
-    """Return how a page of `size` bytes is compressed, by its first bytes; None: it cannot be said.
-    (pyarrow ends the process where the codec in the metadata is none that it knows.)
-    """
-    if data.startswith(b"\x28\xb5\x2f\xfd"):
-        return "zstd"
-    if data.startswith(b"\x1f\x8b\x08"):
-        return "gzip"
-    try:
-        return "snappy" if varint(data, 0)[0] == size else None
-    except IndexError:
-        return None
+    return whole, longest
 
 
 def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
@@ -301,41 +92,51 @@ def _header(file: BinaryIO, at: int) -> tuple[dict[int, Any], int]:
 
 
 def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int]:
-    fields: dict[int, Any] = {}
-    number = 0
-    while True:
-        head = data[at]
-        at += 1
-        if head == 0:
-            return fields, at
-        if head >> 4:
-            number += head >> 4
-        else:
-            zigzag, at = varint(data, at)
-            number = (zigzag >> 1) ^ -(zigzag & 1)
-        fields[number], at = _value(data, at, head & 15, depth + 1)
-
-
-def _value(data: bytes, at: int, kind: int, depth: int) -> tuple[Any, int]:
-    """Return a value of the compact protocol (None for types that are skipped) and the place after
-    it.
+    """Return the fields of a struct of the compact protocol, and the place after it: its numbers
+    and structs, None for what else a page header has.
     """
     if depth > 8:
         raise RecursionError
-    if kind in (1, 2):
-        return kind == 1, at
-    if kind == 3:
-        return data[at], at + 1
-    if kind in (4, 5, 6):
-        zigzag, at = varint(data, at)
-        return (zigzag >> 1) ^ -(zigzag & 1), at
-    if kind == 7:
-        return None, at + 8
-    if kind == 8:
-        size, at = varint(data, at)
-        if at + size > len(data):
-            raise IndexError
-        return None, at + size
-    if kind == 12:
-        return _struct(data, at, depth)
-    raise IndexError  # lists and maps: a page header has none
+    fields: dict[int, Any] = {}
+    number = 0
+    while head := data[at]:
+        at += 1
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, at = _integer(data, at)
+        value: Any = None
+        kind = head & 15
+        if kind == 3:
+            at += 1
+        elif kind in (4, 5, 6):
+            value, at = _integer(data, at)
+        elif kind == 7:
+            at += 8
+        elif kind == 8:  # bytes; their length has no sign
+            size, at = _varint(data, at)
+            at += size
+        elif kind == 12:
+            value, at = _struct(data, at, depth + 1)
+        elif kind not in (1, 2):
+            raise IndexError  # lists and maps: a page header has none
+        fields[number] = value
+    return fields, at + 1
+
+
+def _integer(data: bytes, at: int) -> tuple[int, int]:
+    zigzag, at = _varint(data, at)
+    return (zigzag >> 1) ^ -(zigzag & 1), at
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number of 7 bits a byte, the lowest first, and the place after it."""
+    value = shift = 0
+    while shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, at
+        shift += 7
+    raise IndexError
