@@ -1,5 +1,5 @@
 """Write docs/reference/ from the code (recipe keys, filters, verdicts, commands, Python), and the
-stub of `gristmill.filters`.
+stub of `gristmill.filters`, and tables of other pages.
 
     python scripts/reference.py            write the files
     python scripts/reference.py --check    fail where a file is not what the code says
@@ -13,6 +13,7 @@ tests/test_reference.py compares the files.
 import argparse
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import filter_stub
@@ -23,6 +24,7 @@ from gristmill.filters.api import registry
 from gristmill.filters.api.step import Step
 from gristmill.recipe import keys
 from gristmill.reports.documents.reasons import DEDUPLICATE, READ, TARGET, Reason
+from gristmill.source import source_format
 
 ROOT = Path(__file__).parent.parent
 COMMAND = "python scripts/reference.py"
@@ -276,7 +278,26 @@ def remedy(kind: type[Step], said: str, first: bool) -> str:
     return f"Change {links}, and run again" if named else ""
 
 
+def source_formats() -> list[str]:
+    """The formats of raw shards."""
+    found = sorted(source_format.FORMATS.built_in(), key=lambda one: (one.order, one.name))
+    cells = [(f"`{one.name}`", one.recognised, one.row) for one in found]
+    return table(("kind", "recognised by", "a row is"), cells)
+
+
+# Tables of other pages, between the comments `<!-- NAME -->` and `<!-- end -->`.
+WITHIN = {"docs/format.md": ("source formats", source_formats)}
+
+
+def page_with_table(name: str) -> str:
+    """The text of a page, with the table that is written from the code."""
+    title, rows = WITHIN[name]
+    before, mark, rest = (ROOT / name).read_text("utf-8").partition(f"<!-- {title} -->\n")
+    return before + mark + "\n" + "\n".join(rows()) + "\n" + rest[rest.index("<!-- end -->") :]
+
+
 PAGES = {
+    **{name: partial(page_with_table, name) for name in WITHIN},
     "docs/reference/recipe.md": recipe_page,
     "docs/reference/filters.md": filters_page,
     "docs/reference/verdicts.md": verdicts_page,

@@ -99,20 +99,8 @@ def add_filter(copy: Copy) -> list[str]:
 
 
 def add_source(copy: Copy) -> list[str]:
-    """Add a source format: its reader, and where its word, its bytes and its reader are known."""
+    """Add a source format."""
     copy.add("source")
-    kinds, read = "src/gristmill/source/kinds.py", "src/gristmill/source/read.py"
-    copy.edit("src/gristmill/recipe/source_settings.py", '"text"]', '"text", "form_feeds"]')
-    copy.edit(
-        kinds,
-        '"plain text")\n    return "text"\n',
-        '"plain text")\n'
-        '    return "form_feeds" if data.startswith(form_feeds.FORM_FEED) else "text"\n',
-    )
-    copy.edit(kinds, "source import magic", "source import form_feeds, magic")
-    copy.edit(read, "source import kinds", "source import form_feeds, kinds")
-    reader = '    "html": html_file.read,\n'
-    copy.edit(read, reader, f'{reader}    "form_feeds": form_feeds.read,\n')
     return ["tests/source/test_kinds.py::test_every_kind_of_a_recipe_has_a_reader"]
 
 

@@ -13,6 +13,9 @@ A message says where the error is, what was expected, what was found, and what t
     └── MachineError         the machine: disk, memory, permissions, another run   exit 5
 """
 
+import difflib
+from collections.abc import Iterable
+
 import msgspec
 
 # What msgspec raises for bytes that are no JSON, or not what was expected: strings that are no
@@ -51,6 +54,13 @@ SET_ASIDE = ("source-disabled", "target-reached")
 GONE = ("removed", "replaced")
 # All of them are no failures.
 NOT_ABSENT = (None, *SET_ASIDE, *GONE)
+
+
+def suggest(word: str, known: Iterable[str]) -> str:
+    """Return what an error adds about a word that is not known: the closest one, or all."""
+    known = [str(name) for name in known]
+    close = difflib.get_close_matches(word, known, 1, 0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(known)}"
 
 
 def printable(text: str, *, lines: bool = False) -> str:

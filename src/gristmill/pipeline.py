@@ -73,8 +73,8 @@ from gristmill.recipe import (
     Loaded,
     Recipe,
     check_pages,
-    is_custom,
     kernel_names,
+    own_code,
     read_recipe,
     refuse_code,
     stored,
@@ -275,9 +275,9 @@ class Run(NamedTuple):
             return self._nothing_to_do(planned, finished[0])
         if until == "plan":
             return Funnel.empty()
-        own_code = any(map(is_custom, self.recipe.step))
+        runs_code = bool(own_code(self.recipe))
         with (
-            engines.start(self.engine, self.workers, lock, own_code=own_code) as engine,
+            engines.start(self.engine, self.workers, lock, own_code=runs_code) as engine,
             closing(make_storage(corpus, engine, self.workers)) as storage,
         ):
             first = set(next_wave(planned.plan, self.recipe, {}, self.workers))
@@ -364,8 +364,8 @@ class Run(NamedTuple):
         try:
             with part_of_shards.held(self.corpus, part) as lock:
                 state = self._state(write_manifest.read_plan(self.corpus, None))
-                own_code = any(map(is_custom, self.recipe.step))
-                with engines.start(self.engine, self.workers, lock, own_code=own_code) as engine:
+                runs_code = bool(own_code(self.recipe))
+                with engines.start(self.engine, self.workers, lock, own_code=runs_code) as engine:
                     runner = PhaseRunner(self.corpus, engine, self.progress)
                     part_of_shards.run_part(part, runner, state, self.transfer.cache, until)
         finally:

@@ -251,10 +251,10 @@ def load_and_fork(recipe: "Loaded | None" = None, rooms: Collection[str] = ()) -
         import gristmill.pipeline  # noqa: F401
         from gristmill.engine import server
         from gristmill.kernels.jit.build import prepare as compile_kernels
-        from gristmill.recipe import is_custom, kernel_names
+        from gristmill.recipe import kernel_names, own_code
         from gristmill.system.arrow_setup import without_pandas
 
-    if recipe is not None and not any(map(is_custom, recipe.recipe.step)):
+    if recipe is not None and not own_code(recipe.recipe):
         without_pandas()
     # Here, before a phase is shown, whose time would seem to be that of compiling.
     compile_kernels({*rooms, *(kernel_names(recipe.recipe) if recipe is not None else ())})

@@ -13,8 +13,7 @@
 import math
 from collections.abc import Mapping
 
-from gristmill.errors import RecipeError
-from gristmill.recipe.explain import suggest
+from gristmill.errors import RecipeError, suggest
 from gristmill.recipe.mix_settings import Shares
 from gristmill.tokens.partitions import belongs_to
 

@@ -1,6 +1,7 @@
 """The recipe: TOML to frozen, validated values."""
 
 from gristmill.recipe.custom_steps import (
+    own_code,
     refuse_classes,
     refuse_code,
     with_classes,
@@ -26,18 +27,18 @@ from gristmill.recipe.recipe import (
     stored_url,
     with_limit,
 )
-from gristmill.recipe.source_settings import Kind, Source
+from gristmill.recipe.source_settings import Source, format_location
 
 __all__ = [
     "CODE",
     "PRESETS",
-    "Kind",
     "Loaded",
     "Measure",
     "Recipe",
     "Source",
     "check_pages",
     "for_files",
+    "format_location",
     "from_folder",
     "init",
     "is_custom",
@@ -45,6 +46,7 @@ __all__ = [
     "kernel_names",
     "load",
     "make_step",
+    "own_code",
     "packaged",
     "parse",
     "parse_tables",

@@ -7,16 +7,23 @@ from typing import Any
 import msgspec
 
 from gristmill.errors import RecipeError
-from gristmill.filters.api.custom import Custom, find_source
+from gristmill.filters.api.custom import Custom
 from gristmill.filters.api.custom_class import find_class, load_class
 from gristmill.recipe.explain import explain
 from gristmill.recipe.recipe import CODE, Loaded, Recipe, checked_step, is_custom
+from gristmill.recipe.source_settings import is_own_format
+from gristmill.system.own_code import find_source
+
+
+def own_code(recipe: Recipe) -> list[str]:
+    """Return the code of your own that a recipe names, for steps and source formats."""
+    own = [str(table["use"]) for table in recipe.step if is_custom(table)]
+    return own + [str(source.kind) for source in recipe.source if is_own_format(source)]
 
 
 def refuse_code(recipe: Recipe) -> None:
     """Raise RecipeError where a recipe runs code of your own; nothing is imported."""
-    own = [table["use"] for table in recipe.step if is_custom(table)]
-    if own:
+    if own := own_code(recipe):
         raise RecipeError(
             f"the recipe runs custom code ({', '.join(own)}): read it, then add --allow-code"
         )

@@ -1,20 +1,11 @@
 """Where in a recipe's file a value is wrong, and which key was probably meant."""
 
-import difflib
 import re
 from typing import Any
 
 import msgspec
 
-from gristmill.errors import RecipeError
-
-
-def suggest(word: str, known: Any) -> str:
-    """Return what an error adds about a word that is not known: the closest one, or all."""
-    close = difflib.get_close_matches(word, list(known), 1, 0.5)
-    return (
-        f"; did you mean {close[0]!r}?" if close else f"; there are: {', '.join(map(str, known))}"
-    )
+from gristmill.errors import RecipeError, suggest
 
 
 def explain(

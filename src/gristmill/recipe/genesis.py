@@ -15,8 +15,7 @@ import msgspec
 import tomli_w
 from msgspec import Meta
 
-from gristmill.errors import NO_JSON, RecipeError
-from gristmill.recipe.explain import suggest
+from gristmill.errors import NO_JSON, RecipeError, suggest
 from gristmill.recipe.recipe import parse
 
 TOKENS_PER_SHARD = 2_500_000

@@ -17,12 +17,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from gristmill.errors import RecipeError
+from gristmill.errors import RecipeError, suggest
 from gristmill.filters.api.step import Step
 from gristmill.filters.language import codes
 from gristmill.filters.language.by_language import LANGUAGE_OF, ByLanguage
 from gristmill.filters.language.language import Language
-from gristmill.recipe.explain import explain, suggest
+from gristmill.recipe.explain import explain
 from gristmill.recipe.packaged import packaged
 
 PRESET = "preset:"  # before the name of parameters that come with gristmill

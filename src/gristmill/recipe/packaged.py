@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from gristmill.errors import RecipeError
-from gristmill.recipe.explain import suggest
+from gristmill.errors import RecipeError, suggest
 
 PRESETS = (
     "c4",

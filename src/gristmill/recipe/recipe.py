@@ -14,17 +14,18 @@ import msgspec
 from msgspec import Meta
 
 from gristmill.dedup.settings import Deduplicate
-from gristmill.errors import RecipeError
+from gristmill.errors import RecipeError, suggest
 from gristmill.filters.api import registry
 from gristmill.filters.api.custom import Custom, Unloaded
 from gristmill.filters.api.custom_class import load_class
 from gristmill.filters.api.step import Input, Step
 from gristmill.filters.language.by_language import LANGUAGE_OF, ByLanguage
-from gristmill.recipe.explain import explain, find_line, suggest
+from gristmill.recipe.explain import explain, find_line
 from gristmill.recipe.languages import check_labels, check_languages, with_languages
 from gristmill.recipe.mix_settings import Mix
-from gristmill.recipe.source_settings import Source
+from gristmill.recipe.source_settings import Source, format_location, is_own_format
 from gristmill.recipe.token_checks import check_reads, check_tokens
+from gristmill.source.source_format import FORMATS
 from gristmill.store.defaults import without_defaults
 from gristmill.store.http import urls
 from gristmill.tokens.token_settings import TokenSettings
@@ -86,6 +87,16 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Return the steps that apply to a source, whenever that is."""
         made = [make_step(place, table) for place, table in enumerate(self.step)]
         return [step for step in made if step.sources is None or source in step.sources]
+
+    def inputs(self, source: Source) -> dict[str, str]:
+        """Return what the format and the steps of a source read besides raw shards: a name for the
+        manifest -> its location.
+        """
+        location = format_location(source)
+        found = {} if location is None else {f"source.{source.name}.kind": location}
+        for step in self.all_steps(source.name):
+            found |= step.inputs()
+        return found
 
 
 class Loaded(NamedTuple):
@@ -171,7 +182,9 @@ def check_pages(recipe: Recipe) -> None:
     same.
     """
     for source in recipe.source:
-        steps = recipe.steps(source.name) if source.kind in ("warc", "html") else None
+        said = source.kind is not None and not is_own_format(source)
+        pages = said and FORMATS.find(str(source.kind)).pages
+        steps = recipe.steps(source.name) if pages else None
         if steps is not None and not any(step.takes_pages for step in steps):
             known = [f'"{step.name}"' for step in registry.all_built_in() if step.takes_pages]
             raise RecipeError(
@@ -223,6 +236,11 @@ def _check(recipe: Recipe, name: str, text: str) -> None:
             raise RecipeError(
                 f"{where} ({source.name}) has no shards: give it urls, files, paths, commoncrawl "
                 "or hub"
+            )
+        if not (source.kind is None or is_own_format(source) or source.kind in FORMATS):
+            raise RecipeError(
+                f"{name}{find_line(text, ['source', place, 'kind'])}: source[{place}].kind = "
+                f"{source.kind!r}: there is no such format{suggest(source.kind, FORMATS.names())}"
             )
         if source.commoncrawl and source.kind not in ("wet", "warc"):
             raise RecipeError(

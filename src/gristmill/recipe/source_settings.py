@@ -1,12 +1,15 @@
 """The recipe's `[[source]]`: where raw shards come from, and what is read of them."""
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from gristmill.source.source_format import FORMATS
+from gristmill.system.own_code import USE
+
 COMMON_CRAWL = "https://data.commoncrawl.org/"
-Kind = Literal["wet", "warc", "jsonl", "json", "csv", "tsv", "parquet", "arrow", "html", "text"]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,8 +34,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # `HF_TOKEN`, or one that `--allow-env` permits.
     authorization: str | None = None
     # The format of its shards. Unset: recognised by their first bytes; a shard that fits no format
-    # is refused.
-    kind: Kind | None = None
+    # is refused. One of [these](../format.md#raw-shards), the name of one that an installed package
+    # brings, or `package.module:VALUE`, in a run with `--allow-code`.
+    kind: str | None = None
     text: str = "text"  # The field that holds the text.
     url: str = "url"  # The field that holds the URL.
     # The field with the id of the document that a rephrased one was made of, for `why`.
@@ -61,3 +65,16 @@ class Source(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     # The most bytes of a shard, as sent and decoded. A packed shard that grows beyond it is cut off
     # as `read.bomb`.
     max_shard_bytes: Annotated[int, Meta(ge=1)] = 1 << 40
+
+
+def is_own_format(source: Source) -> bool:
+    """Return whether a source's `kind` names code of a user's own."""
+    return re.match(USE, source.kind or "") is not None
+
+
+def format_location(source: Source) -> str | None:
+    """Return what a source's format is read from, as a step's input is; None: it is built in."""
+    if is_own_format(source):
+        return f"code:{str(source.kind).partition(':')[0]}"
+    package = FORMATS.package(source.kind or "")
+    return None if package is None else f"version:{package}"

@@ -4,9 +4,8 @@
 
 from collections.abc import Sequence
 
-from gristmill.errors import RecipeError
+from gristmill.errors import RecipeError, suggest
 from gristmill.filters.api.step import Step
-from gristmill.recipe.explain import suggest
 from gristmill.tokens.token_settings import COPIES, TokenSettings
 
 

@@ -18,6 +18,7 @@ from gristmill.source.read import ShardReader
 from gristmill.source.rows import BATCH_BYTES, BATCH_ROWS, Fields, RowCollector
 from gristmill.store.codecs import Proof
 from gristmill.store.manifest import PackedFile
+from gristmill.system.own_code import OwnFile
 
 KIND = "pack"
 # The reasons of a SourceError that speak of what is in a file, and not of the machine.
@@ -35,6 +36,7 @@ class PackReader:
         files: Sequence[PackedFile],
         *,
         kind: str | None = None,
+        own: OwnFile | None = None,
         fields: Fields | None = None,
         limit: int | None = None,
         proof: Proof | None = None,
@@ -43,7 +45,8 @@ class PackReader:
         ShardReader, also what iteration raises.
         """
         self._folder, self._number, self._files = folder, number, files
-        self._kind, self._fields, self._limit = kind, fields or Fields(), limit
+        self._kind, self._own = kind, own
+        self._fields, self._limit = fields or Fields(), limit
         self._proof = proof
         self.counts: dict[str, Any] = {}
 
@@ -75,6 +78,7 @@ class PackReader:
                 self._folder / file.url,
                 self._number,
                 kind=self._kind,
+                own=self._own,
                 fields=self._fields._replace(columns=path_columns(file.url)),
                 limit=left,
                 sha256=file.sha256,

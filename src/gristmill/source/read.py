@@ -7,7 +7,7 @@ block of the file and a batch of text, whatever the size of the file.
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from gristmill.errors import SourceError, reason_of_file
 from gristmill.source import kinds
-from gristmill.source.archives import arc, html_file, warc
 from gristmill.source.path_columns import with_columns
 from gristmill.source.rows import Fields, RowCollector, without_empty
-from gristmill.source.tables import arrow_ipc, columnar, csv_tsv, json_array, jsonl
+from gristmill.source.source_format import FORMATS, FileReader, SourceFormat, not_text
 from gristmill.store.codecs import Damage, DecodedPieces, Proof
+from gristmill.system.own_code import OwnFile
 
 # The most rows without a text that a shard may have: in all, or for each byte of its file.
 HOLLOW_ROWS, HOLLOW_ROWS_PER_BYTE = 100_000, 4
@@ -67,6 +67,7 @@ class ShardReader:
         number: int,
         *,
         kind: str | None = None,
+        own: OwnFile | None = None,
         fields: Fields | None = None,
         limit: int | None = None,
         sha256: str | None = None,
@@ -75,9 +76,9 @@ class ShardReader:
         first_row: int = 0,
     ) -> None:
         """Read a file as shard `number`, its rows numbered from `first_row` on. `kind` replaces the
-        detected kind; `sha256` is the expected digest; `name` is the original file name, or the
-        URL. `proof`: as of DecodedPieces; null: "ahead", and with a limit "behind", as little of a
-        file may be needed.
+        detected kind, `own` is its file where it is `module:VALUE`; `sha256` is the expected
+        digest; `name` is the original file name, or the URL. `proof`: as of DecodedPieces; null:
+        "ahead", and with a limit "behind", as little of a file may be needed.
 
         Iteration raises SourceError if the file cannot be read, is of no known kind, or has another
         digest; UnprovedMember if what was given must be forgotten (`proof`).
@@ -85,7 +86,7 @@ class ShardReader:
         self._proof: Proof = proof or ("ahead" if limit is None else "behind")
         self._path = path
         self._name = path.name if name is None else name
-        self._kind = kind
+        self._kind, self._own = kind, own
         self._fields = fields or Fields()
         self._rows = RowCollector(number, limit, self._fields.max_replaced, first_row)
         self._sha256 = sha256
@@ -125,7 +126,7 @@ class ShardReader:
         except SourceError:
             if not self._rows.full:
                 raise
-            kind = self._kind or "text"
+            kind = FORMATS.find(self._kind or "text", self._own)
         # With a limit the number of decoded bytes, which is counted, would depend on how many are
         # decoded together.
         if pieces.codec == "gzip" and self._rows.left is None:
@@ -134,14 +135,17 @@ class ShardReader:
             pieces.inflate = member_inflater()
         if self._rows.left is None:
             pieces.together = TOGETHER
-        if kind not in ("wet", "warc", "arc"):
+        if not kind.members:
             pieces.member_starts = None
         if self._rows.full:
             pass  # the source's limit was reached before this shard
-        elif kind == "parquet":
-            yield from self._bounded(self._read_table(peeked, pieces, file), file)
+        elif kind.read_file is not None:
+            read_file = kind.read_file
+            yield from self._bounded(self._read_file(read_file, peeked, pieces, file), file)
         else:
-            yield from self._bounded(_READERS[kind](peeked, self._rows, self._fields), file)
+            read = kind.read if self._kind is None else kind.read_named or kind.read
+            assert read is not None
+            yield from self._bounded(read(peeked, self._rows, self._fields), file)
         found = hashed.hexdigest()
         if self._sha256 is not None and found != self._sha256:
             raise SourceError(
@@ -151,7 +155,7 @@ class ShardReader:
                 "changed",
             )
         self.counts = {
-            "kind": {"arc": "warc", "forced text": "text"}.get(kind, kind),
+            "kind": kind.counted or kind.name,
             "codec": pieces.codec,
             "compressed_bytes": file.seek(0, 2),
             "decompressed_bytes": pieces.decoded_bytes,
@@ -182,49 +186,39 @@ class ShardReader:
                     yield last
                 return
 
-    def _detect(self, peeked: "_PeekedPieces", pieces: DecodedPieces) -> str:
-        """Return the kind that the recipe names, or that is detected; for archives also whether
-        they are ARC.
-        """
+    def _detect(self, peeked: "_PeekedPieces", pieces: DecodedPieces) -> SourceFormat:
+        """Return the format that the recipe names, or that is detected."""
         if self._kind is not None:
-            if self._kind in ("wet", "warc"):
-                head = kinds.peek(peeked, 0)
-                return (
-                    "arc" if any(arc.is_arc(stretch) for stretch in head.stretches) else self._kind
-                )
-            return "forced text" if self._kind == "text" else self._kind
+            kind = FORMATS.find(self._kind, self._own)
+            return FORMATS.find(kind.named(kinds.peek(peeked, 0))) if kind.named else kind
         first = pieces.first
-        if (
+        lost = (
             pieces.codec == "none"
             and kinds.is_unknown(first, self._fields)
             and pieces.find_member()
-        ):
-            # The first member's beginning is damaged: the members after it decide, if they are of
-            # an archive or of lines.
-            try:
-                kind = kinds.detect(
-                    kinds.peek(peeked, self._fields.max_document_bytes), self._fields
-                )
-            except SourceError:
-                kind = "text"
-            if kind not in ("wet", "warc", "arc", "jsonl"):
-                raise kinds.not_text(f"binary data (it begins with {first[:8].hex(' ')})")
-            return kind
-        return kinds.detect(
-            kinds.peek(peeked, self._fields.max_document_bytes), self._fields, self._name
         )
+        head = kinds.peek(peeked, self._fields.max_document_bytes)
+        if not lost:
+            return FORMATS.find(kinds.detect(head._replace(name=self._name), self._fields))
+        # The first member's beginning is damaged: the members after it decide, if they are of
+        # an archive or of lines.
+        try:
+            kind = FORMATS.find(kinds.detect(head, self._fields))
+        except SourceError:
+            kind = FORMATS.find("text")
+        if not kind.after_damage:
+            raise not_text(f"binary data (it begins with {first[:8].hex(' ')})")
+        return kind
 
-    def _read_table(
-        self, peeked: "_PeekedPieces", pieces: DecodedPieces, file: BinaryIO
+    def _read_file(
+        self, read: FileReader, peeked: "_PeekedPieces", pieces: DecodedPieces, file: BinaryIO
     ) -> Iterator[pa.RecordBatch]:
-        """Read Parquet. It is read from its end, so a compressed file is decoded to a temporary
-        file first.
-        """
+        """Read a file by its path; a compressed one is decoded to a temporary file first."""
         if pieces.codec == "none":
-            yield from columnar.read(str(self._path), self._rows, self._fields)
+            yield from read(str(self._path), self._rows, self._fields)
             pieces.decoded_bytes = file.seek(0, 2)
             return
-        with tempfile.NamedTemporaryFile(suffix=".parquet") as whole:
+        with tempfile.NamedTemporaryFile() as whole:
             for piece in peeked:
                 if isinstance(piece, Damage):
                     raise SourceError(
@@ -233,22 +227,7 @@ class ShardReader:
                     )
                 whole.write(piece)
             whole.flush()
-            yield from columnar.read(whole.name, self._rows, self._fields)
-
-
-_READERS: dict[str, Callable[["_PeekedPieces", RowCollector, Fields], Iterator[pa.RecordBatch]]] = {
-    "wet": warc.read,
-    "warc": warc.read,
-    "arc": arc.read,
-    "jsonl": jsonl.read,
-    "json": json_array.read,
-    "csv": csv_tsv.read_csv,
-    "tsv": csv_tsv.read_tsv,
-    "arrow": arrow_ipc.read,
-    "html": html_file.read,
-    "text": jsonl.read_text,
-    "forced text": jsonl.read_forced_text,
-}
+            yield from read(whole.name, self._rows, self._fields)
 
 
 class _PeekedPieces:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from gristmill.errors import RecipeError
-from gristmill.filters.api.custom import Custom, find_source, load
+from gristmill.filters.api.custom import Custom
 from gristmill.filters.api.step import Decision, Input
+from gristmill.system.own_code import OwnFile, find_source, load
 from gristmill.tables import schema
 
 FILTERS = """
@@ -72,9 +73,9 @@ def folder(tmp_path: Path) -> Path:
         del sys.modules[name]
 
 
-def input_of(module: str, folder: Path) -> Input:
+def own_file(module: str, folder: Path) -> OwnFile:
     path = find_source(module, folder)
-    return Input(path.name, str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    return OwnFile(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def run(function: str, folder: Path, texts: list[str]) -> Decision:
@@ -84,7 +85,9 @@ def run(function: str, folder: Path, texts: list[str]) -> Decision:
         [{"document": (4 << 32) + row, "text": text} for row, text in enumerate(texts)],
         schema.DOCUMENTS,
     )
-    found = step.load({"code:filters_of_own": input_of("filters_of_own", folder)})(batch)
+    found = step.load({"code:filters_of_own": Input("", *own_file("filters_of_own", folder))})(
+        batch
+    )
     assert found.measures["reason"].type == pa.string()
     return step.decide(found.measures)
 
@@ -121,7 +124,7 @@ FAILING = (
     ("two", ["a"], "must take one argument"),
     ("unknown", ["a"], "name 'Nowhere' is not defined"),
     ("number", ["a"], "has no function number"),
-    ("missing", ["a"], "has no function missing"),
+    ("missing", ["a"], "has no missing"),
 )
 
 
@@ -195,7 +198,7 @@ def test_a_module_in_a_package_and_its_helpers(folder: Path) -> None:
         "helper_of_own\n"
         "def f(text):\n    return WORD if text == SAME else None\n"
     )
-    function = load("package_of_own.rules:f", input_of("package_of_own.rules", folder))
+    function = load("package_of_own.rules:f", own_file("package_of_own.rules", folder))
     assert function("near") == "near"
     assert function("far") is None
 
@@ -206,8 +209,8 @@ def test_the_bytes_that_run_are_those_that_were_hashed(folder: Path) -> None:
         3
     ):  # within one tick of the clock, of one size: a stored .pyc would be taken for the new file's
         path.write_text(f"def f(text):\n    return 'reason_{number}'\n")
-        assert load("fresh_of_own:f", input_of("fresh_of_own", folder))("x") == f"reason_{number}"
-    stale = input_of("fresh_of_own", folder)
+        assert load("fresh_of_own:f", own_file("fresh_of_own", folder))("x") == f"reason_{number}"
+    stale = own_file("fresh_of_own", folder)
     path.write_text("def f(text):\n    return 'other'\n")
     with pytest.raises(RecipeError, match="has changed"):
         load("fresh_of_own:f", stale)
@@ -219,7 +222,7 @@ def test_the_bytes_that_run_are_those_that_were_hashed(folder: Path) -> None:
 def test_a_name_that_python_has_given_already(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("def f(text):\n    return None\n")
     with pytest.raises(RecipeError, match="another module json"):
-        load("json:f", input_of("json", tmp_path))
+        load("json:f", own_file("json", tmp_path))
     assert hasattr(sys.modules["json"], "loads")
 
 
@@ -231,6 +234,6 @@ def test_a_module_that_cannot_be_imported(folder: Path, source: str) -> None:
     (folder / "broken_of_own.py").write_bytes(source.encode("latin-1"))
     before = list(sys.path)
     with pytest.raises(RecipeError, match="importing .*broken_of_own.py failed"):
-        load("broken_of_own:f", input_of("broken_of_own", folder))
+        load("broken_of_own:f", own_file("broken_of_own", folder))
     assert "broken_of_own" not in sys.modules
     assert sys.path == before

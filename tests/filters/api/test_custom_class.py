@@ -153,7 +153,7 @@ WRONG = (
     ("max_share = 0.4", "max_shar = 0.4", "recipe.toml:8: step[0].max_shar: unknown key; did"),
     ("max_share = 0.4", 'max_share = "x"', "recipe.toml:8: step[0].max_share: Expected `float"),
     ("max_share = 0.4", "max_share = nan", "recipe.toml:6: step[0]: a threshold that is"),
-    ("filters:Shouting", "filters:Missing", "has no function Missing"),
+    ("filters:Shouting", "filters:Missing", "has no Missing"),
     ("filters:Shouting", "filters:Nothing", "must be below gristmill.filters.api.step.Step"),
     ("filters:Shouting", "filters:Old", "needs a version"),
     ("filters:Shouting", "filters:Odd", "thresholds names 'max'"),

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gristmill.errors import RecipeError
-from gristmill.filters.api.custom import REASON, REASONS, find_source, load, name_rows
+from gristmill.filters.api.custom import REASON, REASONS, name_rows
 from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step
+from gristmill.system.own_code import OwnFile, find_source, load
 
 TAKEN = ("name", "use", "version", "thresholds", "table")  # no parameter can be called so
 
@@ -59,7 +60,7 @@ def load_class(use: str, file: Input, table: Mapping[str, Any]) -> type[Step] | 
 
 @cache
 def _loaded(use: str, file: Input) -> Any:
-    return load(use, file)
+    return load(use, OwnFile(file.path, file.sha256))
 
 
 @cache

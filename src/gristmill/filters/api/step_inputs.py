@@ -24,6 +24,7 @@ from gristmill.store.http import urls
 from gristmill.store.http.remotes import Remote
 from gristmill.store.http.transfer import Transfer
 from gristmill.store.parts import hash_file
+from gristmill.system.own_code import find_source
 
 PIN = "#sha256="
 
@@ -95,8 +96,6 @@ def _local(what: str, place: str, folder: Path) -> Path:
             raise RecipeError(f"{what} = {place!r}: the package {package} is not installed")
         return Path(spec.submodule_search_locations[0]) / inside
     if place.startswith("code:"):
-        from gristmill.filters.api.custom import find_source
-
         return find_source(place.removeprefix("code:"), folder)
     here = (folder / place).absolute()
     if here.exists() or not (there := Path(place).absolute()).exists():

@@ -27,10 +27,9 @@ def gather(
     """
     found: dict[str, Input] = {}
     for source in recipe.source:
-        for step in recipe.all_steps(source.name):
-            for what, location in step.inputs().items():
-                if location not in found:
-                    found[location] = find(what, location, folder, transfer)
+        for what, location in recipe.inputs(source).items():
+            if location not in found:
+                found[location] = find(what, location, folder, transfer)
     if (corpus / WITHDRAWN).is_file():
         _refuse_return(recipe, found, corpus / WITHDRAWN)
     for source in recipe.source:

@@ -214,12 +214,9 @@ def manifest_inputs(
     """
     inputs: dict[str, Any] = {}
     for source in recipe.source:
-        for step in recipe.all_steps(source.name):
-            for what, location in step.inputs().items():
-                entry = {"name": found[location].name, "sha256": found[location].sha256}
-                inputs[what if inputs.get(what, entry) == entry else f"{what}[{source.name}]"] = (
-                    entry
-                )
+        for what, location in recipe.inputs(source).items():
+            entry = {"name": found[location].name, "sha256": found[location].sha256}
+            inputs[what if inputs.get(what, entry) == entry else f"{what}[{source.name}]"] = entry
     if tokenizer is not None:
         inputs["tokens.tokenizer"] = {
             "name": os.path.basename(tokenizer.name),

@@ -42,21 +42,21 @@ from gristmill.phases.process.process_task import (
 )
 from gristmill.phases.process.reuse import Old, Reused, usable
 from gristmill.phases.process.samples import Sampler
-from gristmill.recipe import Source
+from gristmill.recipe import Source, format_location
 from gristmill.source import pack
 from gristmill.source.files_read import text_size
-from gristmill.source.kinds import OVERRIDE, extension
 from gristmill.source.pack import PackReader
 from gristmill.source.path_columns import path_columns
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
+from gristmill.source.source_format import FORMATS as SOURCE_FORMATS
+from gristmill.source.source_format import OVERRIDE, extension
 from gristmill.store.codecs import Proof, UnprovedMember
 from gristmill.store.loaded import loaded
+from gristmill.system.own_code import OwnFile
 from gristmill.tables import schema
 from gristmill.tables.schema import shard_name
 
-# Of files that are one document.
-NAMES = {"text": ("txt", "text", "md", "rst", "tex"), "html": ("html", "htm", "xhtml")}
 LANGUAGE = "language.label"  # the measure that `scope = "language"` compares within
 FREE_SHARE = 1.0  # bytes of free disk asked for before the first shard, for each byte of raw shards
 
@@ -110,6 +110,7 @@ def _task(state: State, source: Source, shard: PlannedShard, *, pages: bool) -> 
     assert shard.sha256 is not None
     steps = Steps(source=source.name, step=recipe.step, inputs=state.inputs)
     limits = source.max_document_bytes, source.max_shard_bytes
+    own = state.inputs.get(format_location(source) or "")
     return ProcessTask(
         root=str(state.corpus.root),
         number=shard.number,
@@ -118,6 +119,8 @@ def _task(state: State, source: Source, shard: PlannedShard, *, pages: bool) -> 
         sha256=shard.sha256,
         files=shard.files,
         kind=source.kind,
+        kind_file=own.path if own else "",
+        kind_sha256=own.sha256 if own else "",
         fields=Fields(
             source.text,
             source.url,
@@ -171,21 +174,22 @@ def strangers(
     that says no kind, and not by their names.
     """
     kinds = {number: counts.kind for number, counts in raw.items()}
-    several = (*NAMES, pack.KIND)
+    alone = {one.name: one.alone for one in SOURCE_FORMATS.built_in() if one.alone}
+    several = (*alone, pack.KIND)
     many = {shards[number].source: kind for number, kind in kinds.items() if kind not in several}
     return {
         number: SourceError(
             (
                 f"not text, perhaps: {kind} among shards of {many[source]}, and its name does "
-                f"not end in .{NAMES[kind][0]}; {OVERRIDE}"
+                f"not end in .{alone[kind][0]}; {OVERRIDE}"
             ),
             "not-text",
         )
         for number, kind in kinds.items()
         if (source := shards[number].source) in many
         and sources[source].kind is None
-        and kind in NAMES
-        and extension(shards[number].url) not in NAMES[kind]
+        and kind in alone
+        and extension(shards[number].url) not in alone[kind]
         and raw[number].decompressed_bytes
     }
 
@@ -300,14 +304,23 @@ def _process(task: ProcessTask, on_progress: Callable[[int], None], proof: Proof
 
 def _reader(task: ProcessTask, proof: Proof) -> ShardReader | PackReader:
     path, kind, fields, limit = Path(task.path), task.kind, task.fields, task.limit
+    own = OwnFile(task.kind_file, task.kind_sha256) if task.kind_file else None
     if task.files:
         return PackReader(
-            path, task.number, task.files, kind=kind, fields=fields, limit=limit, proof=proof
+            path,
+            task.number,
+            task.files,
+            kind=kind,
+            own=own,
+            fields=fields,
+            limit=limit,
+            proof=proof,
         )
     return ShardReader(
         path,
         task.number,
         kind=kind,
+        own=own,
         fields=fields,
         limit=limit,
         sha256=task.sha256,

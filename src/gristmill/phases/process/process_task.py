@@ -8,7 +8,7 @@ from gristmill.corpus.corpus import content_key
 from gristmill.dedup.settings import Deduplicate, ExactForm, Near
 from gristmill.filters.api.step import Input, Step
 from gristmill.phases.phase import Runtime, format_versions, key_fields
-from gristmill.recipe import Kind, Measure, Recipe, Source
+from gristmill.recipe import Measure, Recipe, Source
 from gristmill.source.rows import Fields
 from gristmill.store.manifest import PackedFile
 
@@ -133,7 +133,10 @@ class ProcessTask(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
     # Of a pack, whose digest says what they are; `path` is then the recipe's folder.
     files: Runtime[tuple[PackedFile, ...]]
-    kind: Kind | None
+    kind: str | None
+    # of the file or the package that has the format, where it is not built in
+    kind_file: Runtime[str] = ""
+    kind_sha256: str = ""
     fields: Fields
     libraries: dict[str, str]  # that readers use, and of which version
     steps: Steps

@@ -5,9 +5,8 @@ It answers from the code, as docs/reference does, and needs no corpus.
 from collections.abc import Iterator
 from typing import Any
 
-from gristmill.errors import RecipeError
+from gristmill.errors import RecipeError, suggest
 from gristmill.filters.api import registry
-from gristmill.recipe.explain import suggest
 from gristmill.recipe.keys import TABLES, Key, table_keys
 from gristmill.reports.documents.reasons import ROOMS, matches
 

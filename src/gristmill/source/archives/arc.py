@@ -24,6 +24,7 @@ import pyarrow as pa
 from gristmill.source.archives import html_page
 from gristmill.source.archives.record_window import Framing, Window, read_stretches
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.source_format import SourceFormat
 from gristmill.store.codecs import Damage
 
 MAGIC = b"filedesc://"
@@ -209,3 +210,15 @@ def _pass_over(
     else:
         rows.fail("too_large" if fields.pages else "not_text", begin, header.url)
     return True
+
+
+ARC = SourceFormat(
+    name="arc",
+    recognised="a line of ARC in the same places; the manifest says `warc`",
+    row="a record",
+    read=read,
+    suffixes={"arc": "ARC"},
+    after_damage=True,
+    members=True,
+    counted="warc",
+)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from gristmill.source.archives import html_page
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.source_format import SourceFormat
 from gristmill.source.tables.jsonl import read_whole
 from gristmill.store.codecs import Damage
 
@@ -27,3 +28,15 @@ def read(
             rows.fail(got.reason, 0 if got.value is None else got.value)
     if (batch := rows.take()) is not None:
         yield batch
+
+
+HTML = SourceFormat(
+    name="html",
+    recognised="the first tags of a page; only in a recipe with the step `extract`, otherwise the "
+    "shard is refused",
+    row="the file",
+    read=read,
+    order=90,
+    alone=("html", "htm", "xhtml"),
+    pages=True,
+)

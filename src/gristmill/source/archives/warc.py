@@ -18,14 +18,16 @@ begins with it, it is a record, and the other one's length is wrong.
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from gristmill.source.archives import warc_rows
+from gristmill.source.archives import arc, warc_rows
 from gristmill.source.archives.record_window import Framing, Window, read_stretches
 from gristmill.source.archives.warc_rows import PAGES, WarcRecord
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.source_format import Head, SourceFormat
 from gristmill.store.codecs import Damage
 
 MAX_HEADER_BYTES = 1 << 20
@@ -318,3 +320,54 @@ def _skip_block(
     else:
         warc_rows.skip(header.type, rows)
     return True
+
+
+def detect(head: Head, fields: Fields) -> str | None:
+    """Return archives, in any of the first stretches: damage in one member does not hide the
+    others.
+    """
+    for stretch in head.stretches:
+        start = stretch.lstrip(b"\r\n")
+        if starts(start):
+            return detect_kind(start[:PEEK])
+        if arc.is_arc(start):
+            return "arc"
+    for stretch in head.stretches:
+        kind = kind_within(stretch, ended=head.ended)
+        if kind is not None:
+            return kind
+        if arc.is_within(stretch):
+            return "arc"
+    return None
+
+
+def _named(kind: str, head: Head) -> str:
+    """Return `arc` for a shard of ARC that a recipe calls WARC or WET."""
+    return "arc" if any(arc.is_arc(stretch) for stretch in head.stretches) else kind
+
+
+WARC = SourceFormat(
+    name="warc",
+    recognised="`WARC/` or `warc/` at the start of one of the first members; records that end "
+    "where they say. Pages come first",
+    row="a record",
+    read=read,
+    detect=detect,
+    order=30,
+    named=partial(_named, "warc"),
+    suffixes={"warc": "WARC"},
+    after_damage=True,
+    members=True,
+    pages=True,
+)
+WET = SourceFormat(
+    name="wet",
+    recognised="as WARC, where other records than pages come first",
+    row="a record",
+    read=read,
+    order=31,
+    named=partial(_named, "wet"),
+    suffixes={"wet": "WET"},
+    after_damage=True,
+    members=True,
+)

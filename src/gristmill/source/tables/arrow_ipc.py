@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from gristmill.errors import SourceError
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.source_format import Head, SourceFormat
 from gristmill.source.tables import columnar
 from gristmill.store.codecs import Damage
 
@@ -184,3 +185,25 @@ def read(
     if not rows.full:
         for _ in stream:  # the footer: its bytes are counted
             pass
+
+
+def detect(head: Head, fields: Fields) -> bool:
+    """Return whether a shard is a file or a stream of Arrow's."""
+    data = head.start
+    stream = (
+        data.startswith(b"\xff\xff\xff\xff")
+        and data[8:9] in (b"\x10", b"\x0c", b"\x14")
+        and data[7:8] == b"\0"
+    )
+    return data.startswith(MAGIC) or stream
+
+
+ARROW = SourceFormat(
+    name="arrow",
+    recognised="`ARROW1` or an IPC stream (Feather, too)",
+    row="a row",
+    read=read,
+    detect=detect,
+    order=20,
+    suffixes={"arrow": "Arrow", "feather": "Feather"},
+)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from gristmill.errors import SourceError
 from gristmill.source.ill_formed import in_words
 from gristmill.source.rows import BATCH_BYTES, Fields, RowCollector, to_extra
+from gristmill.source.source_format import Head, SourceFormat
 from gristmill.source.tables import parquet_pages
 from gristmill.store.codecs import BOMB_BYTES, BOMB_RATIO
 from gristmill.tables.columns import utf8_buffers
@@ -438,3 +439,19 @@ def _as_text(column: pa.Array) -> pa.Array:
         return column.cast(pa.string())
     except pa.ArrowInvalid:  # a year that has no string either
         return column.cast(pa.int64())
+
+
+def detect(head: Head, fields: Fields) -> bool:
+    """Return whether a shard is Parquet."""
+    return head.start.startswith(b"PAR1")
+
+
+PARQUET = SourceFormat(
+    name="parquet",
+    recognised="`PAR1`",
+    row="a row",
+    detect=detect,
+    order=10,
+    read_file=read,
+    suffixes={"parquet": "Parquet"},
+)

@@ -17,7 +17,8 @@ import pyarrow as pa
 from gristmill.errors import SourceError
 from gristmill.source.ill_formed import MARKED
 from gristmill.source.rows import Fields, RowCollector
-from gristmill.source.tables.jsonl import BYTE_ORDER_MARK, add_record
+from gristmill.source.source_format import BYTE_ORDER_MARK, Head, SourceFormat, extension, not_text
+from gristmill.source.tables.jsonl import add_record
 from gristmill.store.codecs import Damage
 
 LOOK = 1 << 18  # bytes from which the quoting is detected
@@ -206,3 +207,56 @@ def _check(names: list[str], fields: Fields) -> None:
             f"no column {fields.text!r}; there are {', '.join(names)[:400]}. Name the column "
             "with the text in the recipe: text = ..."
         )
+
+
+def detect(head: Head, fields: Fields) -> str | None:
+    """Return whether a shard is CSV or TSV: the header has the text's column.
+
+    Raises SourceError if it is a table without that column.
+    """
+    said, text = extension(head.name), fields.text
+    for kind, mark in (("tsv", "\t"), ("csv", ",")):
+        rows, _ = sniff_rows(head.start, mark, ended=head.ended)
+        if not rows or len(rows[0]) < 2:
+            continue
+        even = sum(len(row) == len(rows[0]) for row in rows)
+        if even < 0.9 * len(rows):
+            continue
+        if text in rows[0]:
+            return kind
+        names = len(set(rows[0])) == len(rows[0]) and all(rows[0])
+        if (
+            said == kind
+            or (kind == "tsv" and len(rows) >= 5 and names)
+            or (len(rows) >= 10 and len(rows[0]) >= 3 and names)
+        ):
+            shown = ", ".join(column[:40] for column in rows[0][:12])
+            raise not_text(
+                f"{kind.upper()} without a column {text!r}",
+                (
+                    f"its header has {shown}: name the column with the text (text = ...), or add a "
+                    "header"
+                ),
+            )
+    return None
+
+
+CSV = SourceFormat(
+    name="csv",
+    recognised="a header that names the text column (`text`), and the same number of columns in "
+    "nine of ten rows",
+    row="a row after the header",
+    read=read_csv,
+    detect=detect,
+    suffixes={"csv": "CSV"},
+    lines=True,
+)
+TSV = SourceFormat(
+    name="tsv",
+    recognised="as CSV, with tabs",
+    row="a row after the header",
+    read=read_tsv,
+    order=101,
+    suffixes={"tsv": "TSV"},
+    lines=True,
+)

@@ -6,6 +6,7 @@ its middle is an error for the whole file, not a failed row. `value` of a failed
 
 import codecs
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,10 +15,13 @@ import pyarrow as pa
 from gristmill.errors import SourceError
 from gristmill.source.ill_formed import MARKED, finite
 from gristmill.source.rows import Fields, RowCollector
-from gristmill.source.tables.jsonl import BYTE_ORDER_MARK, MOST_VALUES, add_record
+from gristmill.source.source_format import BEGIN, BYTE_ORDER_MARK, OBJECT, Head, SourceFormat
+from gristmill.source.tables.jsonl import MOST_VALUES, add_record
 from gristmill.store.codecs import Damage
 
 _SPACE = " \t\r\n"
+# The beginning of an array of objects, or an empty array.
+_OBJECTS = re.compile(rb"\[\s*(?:\{|\]\s*$)")
 _decode = json.JSONDecoder(parse_constant=str, parse_float=finite).raw_decode
 
 
@@ -134,3 +138,24 @@ def _element(source: _TextBuffer, rows: RowCollector, fields: Fields) -> tuple[A
                 raise SourceError(f"element {rows.row:,} of the array is not JSON")
             return None
         source.more()
+
+
+def detect(head: Head, fields: Fields) -> bool:
+    """Return whether a shard is an array of objects."""
+    stripped = head.start.lstrip()
+    if not _OBJECTS.match(stripped):
+        return False
+    inside = stripped[1:].lstrip()
+    return inside.startswith(b"]") or bool(OBJECT.match(inside[:BEGIN]))
+
+
+JSON = SourceFormat(
+    name="json",
+    recognised="`[` and an object",
+    row="an element",
+    read=read,
+    detect=detect,
+    order=50,
+    suffixes={"json": "JSON"},
+    lines=True,
+)

@@ -15,10 +15,11 @@ from gristmill.errors import NO_JSON, SourceError
 from gristmill.source.ill_formed import MARKED, finite, marks
 from gristmill.source.magic_numbers import ill_formed, is_binary
 from gristmill.source.rows import Fields, RowCollector, to_extra
+from gristmill.source.source_format import BEGIN, BYTE_ORDER_MARK, OBJECT, Head, SourceFormat
 from gristmill.store.codecs import Damage
 from gristmill.tables.columns import well_formed
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some tools write it before the first line of a file
+MOST_LINES = 100  # lines that are parsed to detect JSONL
 MOST_VALUES = 4_000_000  # of a long line with unusual JSON: each takes up to 64 bytes
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -227,3 +228,67 @@ def _read_text(
         rows.add(text, as_it_is=not strict)
     if (batch := rows.take()) is not None:
         yield batch
+
+
+def detect(head: Head, fields: Fields) -> bool:
+    """Return whether at least half of the lines are objects. A bad first line does not count: it
+    may be cut off, or a comment.
+    """
+    if not any(b"{" in stretch for stretch in head.stretches):
+        return False
+    good = bad = seen = 0
+    begun = False
+    for line in _whole_lines(head):
+        seen += 1
+        stripped = line.strip()
+        if stripped.startswith(b"{") and isinstance(parse(stripped), dict):
+            good += 1
+        elif seen > 1:
+            bad += 1
+        else:
+            begun = bool(OBJECT.match(stripped[:BEGIN])) and stripped != b"{"
+        if seen == MOST_LINES:
+            break
+    if good and good >= bad:
+        return True
+    # One line, cut off, or longer than the bytes that were peeked at.
+    return begun and seen == 1
+
+
+def _whole_lines(head: Head) -> Iterator[bytes]:
+    """Yield the whole lines of a head that are not blank; if there is none, its last line, cut
+    off.
+    """
+    given = False
+    for number, stretch in enumerate(head.stretches):
+        *whole, rest = stretch.removeprefix(BYTE_ORDER_MARK).split(b"\n")
+        for line in whole:
+            if line.strip():
+                given = True
+                yield line
+        last = number == len(head.stretches) - 1
+        if rest.strip() and last and (head.ended or not given):
+            yield rest
+
+
+JSONL = SourceFormat(
+    name="jsonl",
+    recognised="of the first 100 lines, at least as many are JSON objects as are not; the first "
+    "line is not counted",
+    row="a line",
+    read=read,
+    detect=detect,
+    order=40,
+    suffixes={"jsonl": "JSONL", "ndjson": "JSONL"},
+    after_damage=True,
+    lines=True,
+)
+TEXT = SourceFormat(
+    name="text",
+    recognised="UTF-8 with few control characters that is none of these, and not XML",
+    row="the file, without a byte order mark",
+    read=read_text,
+    order=1000,
+    alone=("txt", "text", "md", "rst", "tex"),
+    read_named=read_forced_text,
+)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from gristmill.source.rows import Fields, RowCollector
+from gristmill.source.source_format import Head, SourceFormat
 from gristmill.source.tables.jsonl import read_whole
 from gristmill.store.codecs import Damage
 
@@ -25,3 +26,18 @@ def read(
             yield batch
     if (batch := rows.take()) is not None:
         yield batch
+
+
+def detect(head: Head, fields: Fields) -> bool:
+    """Return whether a shard begins with a form feed."""
+    return head.start.startswith(FORM_FEED)
+
+
+FORM_FEEDS = SourceFormat(
+    name="form_feeds",
+    recognised="a form feed at the start",
+    row="the text behind a form feed",
+    read=read,
+    detect=detect,
+    lines=True,
+)
