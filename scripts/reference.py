@@ -25,6 +25,9 @@ from gristmill.filters.api.step import Step
 from gristmill.recipe import keys
 from gristmill.reports.documents.reasons import DEDUPLICATE, READ, TARGET, Reason
 from gristmill.source import source_format
+from gristmill.trainer_formats import FORMATS, IMPORTED
+from gristmill.trainer_formats.kept_texts import TextFormat
+from gristmill.trainer_formats.token_format import TrainerFormat
 
 ROOT = Path(__file__).parent.parent
 COMMAND = "python scripts/reference.py"
@@ -285,19 +288,60 @@ def source_formats() -> list[str]:
     return table(("kind", "recognised by", "a row is"), cells)
 
 
+def trainer_formats() -> list[str]:
+    """The formats of tokens that are written."""
+    cells = [
+        (
+            f"`{one.name}`",
+            one.files,
+            one.holds,
+            one.side,
+            "one stream" if one.one_stream else "apart",
+            one.checked,
+        )
+        for one in FORMATS.built_in()
+        if isinstance(one, TrainerFormat)
+    ]
+    return table(("`--to`", "files", "token", "end of text", "sources", "checked with"), cells)
+
+
+def text_formats() -> list[str]:
+    """The formats of text that are written."""
+    found = [one for one in FORMATS.built_in() if isinstance(one, TextFormat)]
+    cells = [(f"`{one.name}`", one.files, one.fields) for one in found]
+    return table(("`--to`", "files", "fields"), cells)
+
+
+def imported_formats() -> list[str]:
+    """The formats of tokens that are read."""
+    found = IMPORTED.built_in()
+    cells = [(f"`{one.name}`", one.files, one.boundaries, one.end_of_text) for one in found]
+    return table(("`--from`", "which files", "document boundaries", "end of text"), cells)
+
+
 # Tables of other pages, between the comments `<!-- NAME -->` and `<!-- end -->`.
-WITHIN = {"docs/format.md": ("source formats", source_formats)}
+WITHIN = {
+    "docs/format.md": {"source formats": source_formats},
+    "docs/trainer-formats.md": {
+        "formats of tokens": trainer_formats,
+        "formats of text": text_formats,
+        "imported formats": imported_formats,
+    },
+}
 
 
-def page_with_table(name: str) -> str:
-    """The text of a page, with the table that is written from the code."""
-    title, rows = WITHIN[name]
-    before, mark, rest = (ROOT / name).read_text("utf-8").partition(f"<!-- {title} -->\n")
-    return before + mark + "\n" + "\n".join(rows()) + "\n" + rest[rest.index("<!-- end -->") :]
+def page_with_tables(name: str) -> str:
+    """The text of a page, with the tables that are written from the code."""
+    text = (ROOT / name).read_text("utf-8")
+    for title, rows in WITHIN[name].items():
+        before, mark, rest = text.partition(f"<!-- {title} -->\n")
+        after = rest[rest.index("<!-- end -->") :]
+        text = before + mark + "\n" + "\n".join(rows()) + "\n" + after
+    return text
 
 
 PAGES = {
-    **{name: partial(page_with_table, name) for name in WITHIN},
+    **{name: partial(page_with_tables, name) for name in WITHIN},
     "docs/reference/recipe.md": recipe_page,
     "docs/reference/filters.md": filters_page,
     "docs/reference/verdicts.md": verdicts_page,

@@ -2,11 +2,11 @@
 
     python scripts/unreached.py
 
-What is reached begins at what users can name: the public names, the command line, filters, and what
-docs/, examples/ and scripts/ import. From there it follows names, from one definition to the next,
-and names in strings: `module:function`, and `gristmill.room.`, behind which any module may come. A
-module's own statements count as soon as one of its definitions is reached; a method counts with its
-class. tests/test_house.py expects nothing.
+What is reached begins at what users can name: the public names, the command line, filters and other
+plug-ins (system/plugins.py), and what docs/, examples/ and scripts/ import. From there it follows
+names, from one definition to the next, and names in strings: `module:function`, and
+`gristmill.room.`, behind which any module may come. A module's own statements count as soon as one
+of its definitions is reached; a method counts with its class. tests/test_house.py expects nothing.
 """
 
 import ast
@@ -106,6 +106,7 @@ def roots() -> Iterator[Item]:
     """Yield what users can name."""
     yield from (("gristmill.__main__", "main"), ("gristmill", "__getattr__"), ("gristmill", ""))
     yield from public("gristmill.filters.")
+    yield from plugins()
     for path in OUTSIDE:
         yield from ((module_name(path), name) for name in PARTS[module_name(path)])
     for page in PAGES:
@@ -114,6 +115,24 @@ def roots() -> Iterator[Item]:
         ):
             yield from ((module, name.strip()) for name in names.split(",") if module in TREES)
         yield from re.findall(r"(gristmill(?:\.\w+)+)\.(\w+)\(", page.read_text())
+
+
+def plugins() -> Iterator[Item]:
+    """Yield the modules that have a value of a kind that `Plugins` finds."""
+    calls = {
+        module: [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        for module, tree in TREES.items()
+    }
+    kinds = {
+        str(ast.literal_eval(kind))
+        for inner in calls.values()
+        for call in inner
+        if ast.unparse(call.func) == "Plugins"
+        for kind in getattr(call.args[1], "elts", ())
+    }
+    for module, inner in calls.items():
+        if any(ast.unparse(call.func) in kinds for call in inner):
+            yield module, ""
 
 
 def unreached() -> list[str]:

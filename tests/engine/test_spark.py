@@ -509,5 +509,5 @@ def test_libraries_that_are_asked_for_are_those_that_make_bytes() -> None:
 
 def test_no_such_engine(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(jsonl([{"text": "text"}]))
-    with pytest.raises(RecipeError, match="no such engine; there are local, spark://host:port"):
+    with pytest.raises(RecipeError, match="no such engine; there are: local, spark"):
         run([str(tmp_path / "a.jsonl")], out=tmp_path / "corpus", engine="yarn")

@@ -40,9 +40,7 @@ def menu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins[ob
     (other / "entry_points.txt").write_text("\n".join(["[test.dishes]", *points]))
     (tmp_path / "other_of_own.py").write_text("from room_of_own import Dish\nCAKE = Dish('cake')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    from room_of_own import Dish  # type: ignore[import-not-found]
-
-    yield Plugins("room_of_own", Dish, "dish", "test.dishes")
+    yield Plugins("room_of_own", ("Dish",), "dish {!r}: there is none", "test.dishes")
     for name in [name for name in sys.modules if name.partition(".")[0].endswith("_of_own")]:
         del sys.modules[name]
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import pickle
 import random
+import shutil
 import subprocess
 from itertools import accumulate
 from pathlib import Path
@@ -29,10 +30,10 @@ from gristmill.trainer_formats.export_folder import (
 )
 from gristmill.trainer_formats.mixing import mixed
 from gristmill.trainer_formats.token_blocks import TokenBlock, read_blocks, whole, with_side
-from gristmill.trainer_formats.token_format import format_module, pieces
-from tests.support import spelling_families
+from gristmill.trainer_formats.token_format import TrainerFormat, pieces
+from tests.support import ROOT, spelling_families
 from tests.support.token_corpora import token_corpus
-from tests.support.trainer_readers import READERS, word_tokenizer
+from tests.support.trainer_readers import READERS, divided, word_tokenizer
 
 END = 0
 
@@ -145,7 +146,7 @@ def test_what_was_written_is_listed_and_described(corpus: Path, tmp_path: Path) 
     assert done.returncode == 0
 
 
-@pytest.mark.parametrize("to", [name for name in FORMATS if name in READERS])
+@pytest.mark.parametrize("to", READERS)
 def test_equal_corpora_give_equal_bytes_and_a_second_call_the_same(
     to: str, corpus: Path, tmp_path: Path
 ) -> None:
@@ -292,8 +293,8 @@ def test_two_exports_do_not_write_into_one_folder(corpus: Path, tmp_path: Path) 
 def test_more_files_than_a_format_has_names_for(
     to: str, most: int, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    module = format_module(to)
-    assert 10**most == module.MOST_FILES
+    chosen = FORMATS.find(to)
+    assert isinstance(chosen, TrainerFormat) and chosen.most_files == 10**most
     if to == "genesis":
         return
     tokens = sum(len(row) for row in expected()["train", "web"])
@@ -340,7 +341,7 @@ def test_vocabularies_that_a_format_cannot_hold(tmp_path: Path) -> None:
 
 def test_options_that_do_not_fit(corpus: Path, tmp_path: Path) -> None:
     for options, said in (
-        ({"to": "nanogtp"}, "no such format; there are jsonl"),
+        ({"to": "nanogtp"}, "no such format; did you mean 'nanogpt'"),
         ({"to": "nanogpt", "split": "test"}, "no such split"),
         ({"to": "nanogpt", "sources": ["wbe"]}, "no such source with tokens; there are books, web"),
         ({"to": "nanogpt", "tokens_per_file": 5}, "nanogpt has one file"),
@@ -538,3 +539,19 @@ def test_a_mix_says_what_it_leaves_out(corpus: Path, tmp_path: Path) -> None:
     assert abs(shares["web"] - shares["books"]) <= 400
     alone = export(corpus, tmp_path / "alone", to="megatron", mix="web=1")
     assert {stream["name"] for stream in alone["streams"]} == {"web"}
+
+
+def test_a_format_of_ones_own(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = ROOT / "tests/additions/format/src/gristmill/trainer_formats/plain_int32.py"
+    shutil.copy(code, tmp_path / "formats_of_own.py")
+    monkeypatch.chdir(tmp_path)
+    export(corpus, "out", to="formats_of_own:PLAIN_INT32", sources=["web"])
+    data = np.fromfile("out/train.i32", "<i4").tolist()
+    assert divided(data, END) == expected()["train", "web"]
+    assert json.loads(Path("out/gristmill.json").read_text())["format"] == "plain-int32"
+    with pytest.raises(RecipeError, match="it is no TextFormat or TrainerFormat, but <function"):
+        export(corpus, "other", to="formats_of_own:write")
+    with pytest.raises(RecipeError, match="--to plain: no such format"):
+        export(corpus, "other", to="plain")

@@ -3,7 +3,7 @@ lists are those of the modules that they name, and tests/cli/test_completion.py 
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 PRESETS = (  # recipe/packaged.py
     "c4",
@@ -30,11 +30,12 @@ PATTERNS = (
 )  # tokens/published_patterns.py
 
 
-def among(words: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Complete these words."""
+def among(words: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[str], list[str]]:
+    """Complete these words, or those that a function returns."""
 
     def complete(incomplete: str) -> list[str]:
-        return [word for word in words if word.startswith(incomplete)]
+        known = words() if callable(words) else words
+        return [word for word in known if word.startswith(incomplete)]
 
     return complete
 

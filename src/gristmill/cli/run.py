@@ -41,7 +41,8 @@ def run(
     engine: Annotated[
         str,
         typer.Option(
-            help="local, spark://host:port, or spark inside spark-submit. All write the same bytes."
+            help="local, spark://host:port, or spark inside spark-submit; or `module:VALUE`, one "
+            "of your own. All write the same bytes."
         ),
     ] = "local",
     set_: Annotated[

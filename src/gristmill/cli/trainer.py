@@ -20,9 +20,10 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            help="Text: jsonl, jsonl.gz, jsonl.zst, parquet, nanochat, score-jobs. Tokens: "
-            "nanogpt, llmc, megatron, olmo, datatrove, torchtitan, hf-parquet, hdf5, genesis.",
-            autocompletion=among(FORMATS),
+            help=f"Text: {', '.join(FORMATS.built_in_names('TextFormat'))}. Tokens: "
+            f"{', '.join(FORMATS.built_in_names('TrainerFormat'))}. Or `module:VALUE`, a format of "
+            "your own, or that of an installed package.",
+            autocompletion=among(FORMATS.names),
         ),
     ] = "jsonl.zst",
     split: Annotated[
@@ -82,9 +83,9 @@ def import_tokens(
         str,
         typer.Option(
             "--from",
-            help="The format of the files: megatron, hf-parquet, olmo, nanogpt, llmc, "
-            "datatrove, genesis.",
-            autocompletion=among(IMPORTED),
+            help=f"The format of the files: {', '.join(IMPORTED.built_in_names())}, or one of "
+            "your own, as `module:VALUE`.",
+            autocompletion=among(IMPORTED.names),
         ),
     ],
     out: Annotated[Path, typer.Option(help="The folder of the corpus to write.")],

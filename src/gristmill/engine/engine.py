@@ -10,20 +10,21 @@
                       task is divided
                       into
 
-The pipeline knows these two protocols only. A further engine is one module of this folder, found by
-its name: `--engine spark://host:port` is spark.py. It has `matches`, `start` and NAMES.
+The pipeline knows these two protocols only. A further engine is an EngineKind of a module of this
+folder, or of another package; `--engine module:VALUE` names one of your own.
 """
 
-import importlib
 import os
-import pkgutil
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from gristmill import engine
+import msgspec
+
 from gristmill.engine.relations import Relations
 from gristmill.errors import GristmillError, RecipeError
+from gristmill.system.plugins import Plugins
 
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
@@ -142,7 +143,7 @@ class Engine(Protocol):
 
 def check(name: str) -> None:
     """Raise RecipeError where no engine has this name."""
-    _module(name)
+    _find(name)
 
 
 def worker_count(workers: int | None) -> int:
@@ -167,16 +168,28 @@ def start(name: str, workers: int, lock: int, *, own_code: bool) -> Engine:
     corpus' lock, which local workers hold as long as they live. `own_code`: whether jobs may
     run a user's own code.
     """
-    engine: Engine = _module(name).start(name, workers, lock, own_code=own_code)
-    return engine
+    return _find(name).start(name, workers, lock, own_code=own_code)
 
 
-def _module(name: str) -> Any:
-    places = [module.name for module in pkgutil.iter_modules(engine.__path__)]
-    if (place := name.partition(":")[0]) in places:
-        module = importlib.import_module(f"gristmill.engine.{place}")
-        if hasattr(module, "matches") and module.matches(name):
-            return module
-    modules = [importlib.import_module(f"gristmill.engine.{place}") for place in places]
-    names = ", ".join(module.NAMES for module in modules if hasattr(module, "matches"))
-    raise RecipeError(f"--engine {name}: no such engine; there are {names}")
+class EngineKind(msgspec.Struct, frozen=True, kw_only=True):
+    """An engine that there is."""
+
+    name: str  # for `--engine NAME`, and `--engine NAME:...` where it takes an address
+    shown: str  # how it is written, for messages
+    pattern: str  # a regular expression of what `--engine` takes
+    start: Callable[..., Engine]  # takes what `start` takes
+
+
+ENGINES: Plugins[EngineKind] = Plugins(
+    "gristmill.engine", ("EngineKind",), "--engine {}: no such engine", "gristmill.engines"
+)
+
+
+def _find(name: str) -> EngineKind:
+    place = name.partition(":")[0]
+    if place not in ENGINES:
+        return ENGINES.find(name, ENGINES.file(name, Path.cwd()))
+    kind = ENGINES.find(place)
+    if not re.fullmatch(kind.pattern, name):
+        raise RecipeError(f"--engine {name}: no such engine; write {kind.shown}")
+    return kind

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from gristmill.engine import server
-from gristmill.engine.engine import Event, Job, WorkerDied
+from gristmill.engine.engine import EngineKind, Event, Job, WorkerDied
 from gristmill.engine.executor import threads_with
 from gristmill.engine.relations import RELATIONS_MEMORY_MB, Relations, duckdb_with
 from gristmill.store.parts import machine_errors
@@ -31,17 +31,11 @@ from gristmill.system import interpreter
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-NAMES = "local"
 # What the caller has loaded of these every worker needs: the fork server loads it for all.
 PHASES = "gristmill.phases."
 # seconds of a run from which on new workers cost it little: 0.2 s each, for imports and kernels;
 # what old ones hold is 140 MB of 570 at the peak of two
 LONG = 5.0
-
-
-def matches(name: str) -> bool:
-    """Return whether an engine's name is this one's."""
-    return name == "local"
 
 
 def start(name: str, workers: int, lock: int, *, own_code: bool) -> "LocalEngine":
@@ -250,3 +244,6 @@ def run_here(jobs: list[Job]) -> Iterator[Event]:
         except Exception as error:  # noqa: BLE001 (whoever asked for the job decides)
             event = Event(job, error=error)
         yield event
+
+
+LOCAL = EngineKind(name="local", shown="local", pattern="local", start=start)

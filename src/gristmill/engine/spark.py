@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from gristmill.engine import nodes
-from gristmill.engine.engine import Event, Job, WorkerDied
+from gristmill.engine.engine import EngineKind, Event, Job, WorkerDied
 from gristmill.engine.local import run_here
 from gristmill.engine.relations import Relations
 from gristmill.engine.worker import portable
@@ -29,15 +29,7 @@ from gristmill.system import interpreter
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-NAMES = "spark://host:port, and spark inside spark-submit"
 TASKS_A_CORE = 2  # handed to Spark at a time, so that no core waits for the driver
-
-
-def matches(name: str) -> bool:
-    """Return whether an engine's name is Spark's: `spark` (inside spark-submit) or
-    `spark://host:port`.
-    """
-    return name == "spark" or name.startswith("spark://")
 
 
 def start(name: str, workers: int, lock: int, *, own_code: bool) -> "SparkEngine":
@@ -240,3 +232,11 @@ def work(data: bytes) -> bytes:
             return pickle.dumps(("result", function(task, add), units))
     except BaseException as error:  # noqa: BLE001 - the driver reports it with the task's name
         return pickle.dumps(("error", portable(error), units))
+
+
+SPARK = EngineKind(
+    name="spark",
+    shown="spark://host:port, or spark inside spark-submit",
+    pattern=r"spark(://.*)?",
+    start=start,
+)

@@ -80,7 +80,9 @@ class SourceFormat(msgspec.Struct, frozen=True, kw_only=True):
     counted: str = ""  # the format that the manifest names in its place; empty: none
 
 
-FORMATS = Plugins("gristmill.source", SourceFormat, "kind", "gristmill.sources")
+FORMATS: Plugins[SourceFormat] = Plugins(
+    "gristmill.source", ("SourceFormat",), "kind {!r}: no such format", "gristmill.sources"
+)
 
 
 def not_text(seen: str, advice: str | None = None) -> SourceError:

@@ -12,7 +12,6 @@ No list names the values of the folder: their modules are searched for these two
 imported, until one is asked for.
 """
 
-import pkgutil
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -27,27 +26,27 @@ from gristmill.system.own_code import USE, OwnFile, find_source, load
 
 Plugin = TypeVar("Plugin")
 
-_VALUE = r'^(\w+)(?:: [^=\n]+)? = (?:{})\(\s*name="([^"\n]+)"'
+_VALUE = r'^(\w+)(?:: [^=\n]+)? = ({})\(\s*name="([^"\n]+)"'
 
 
 class Plugins(Generic[Plugin]):
     """The plug-ins of a kind."""
 
-    def __init__(self, package: str, kind: type[Plugin], what: str, group: str = "") -> None:
-        """Find values of `kind` and of classes below it in the modules of `package`. `what` is what
-        messages call one, `group` the group of entry points; empty: none is found outside.
+    def __init__(self, package: str, kinds: tuple[str, ...], missing: str, group: str = "") -> None:
+        """Find values of classes, by the names of these, in the modules of `package`. `missing` is
+        what an error says of a name without one, `{}`, `group` the group of entry points; empty:
+        there are none in other packages.
         """
-        self._package, self._kind, self._what, self._group = package, kind, what, group
+        self._package, self._kinds, self._missing, self._group = package, kinds, missing, group
 
     @cached_property
-    def _built_in(self) -> dict[str, tuple[str, str]]:
-        """Return module and attribute of each value of the folder, by name."""
-        kinds = "|".join(kind.__name__ for kind in [self._kind, *self._kind.__subclasses__()])
-        value = re.compile(_VALUE.format(kinds), re.MULTILINE)
+    def _built_in(self) -> dict[str, tuple[str, str, str]]:
+        """Return module, attribute and class of each value of the folder, by name."""
+        value = re.compile(_VALUE.format("|".join(self._kinds)), re.MULTILINE)
         return {
-            name: (module, attribute)
+            name: (module, attribute, kind)
             for module, source in sources(self._package)
-            for attribute, name in value.findall(source)
+            for attribute, kind, name in value.findall(source)
         }
 
     @cached_property
@@ -61,11 +60,15 @@ class Plugins(Generic[Plugin]):
 
     def names(self) -> list[str]:
         """Return the names of the folder and of installed packages; this imports none of them."""
-        return [*sorted(self._built_in), *sorted(self._installed)]
+        return [*self.built_in_names(), *sorted(self._installed)]
+
+    def built_in_names(self, kind: str | None = None) -> list[str]:
+        """Return the names of the folder, of one class or of all; this imports none of them."""
+        return sorted(name for name, place in self._built_in.items() if kind in (None, place[2]))
 
     def built_in(self) -> list[Plugin]:
         """Return the values of the folder, by name; this imports their modules."""
-        return [self.find(name) for name in sorted(self._built_in)]
+        return [self.find(name) for name in self.built_in_names()]
 
     def package(self, name: str) -> str | None:
         """Return the installed package that a name is of; None: it is of no entry point."""
@@ -91,27 +94,27 @@ class Plugins(Generic[Plugin]):
         if file is not None:
             return self._checked(name, load(name, file))
         if name in self._built_in:
-            module, attribute = self._built_in[name]
+            module, attribute, _ = self._built_in[name]
             return self._checked(name, getattr(import_module(module), attribute))
         if name in self._installed:
             try:
                 return self._checked(name, self._installed[name].load())
             except (ImportError, AttributeError) as error:
                 raise RecipeError(f"{name}: package {self.package(name)}: {error}") from error
-        raise RecipeError(f"{self._what} {name!r}: there is none{suggest(name, self.names())}")
+        raise RecipeError(self._missing.format(name) + suggest(name, self.names()))
 
     def _checked(self, name: str, value: Any) -> Plugin:
-        if not isinstance(value, self._kind):
-            raise RecipeError(f"{name}: it is no {self._kind.__name__}, but {value!r:.100}")
-        return value
+        if not any(kind.__name__ in self._kinds for kind in type(value).__mro__):
+            raise RecipeError(f"{name}: it is no {' or '.join(self._kinds)}, but {value!r:.100}")
+        plugin: Plugin = value
+        return plugin
 
 
 def sources(package: str) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each module of a package and of those inside it; none is imported, but
-    the packages.
+    """Yield name and text of each module of a package and of those inside it; none is imported but
+    the package.
     """
-    root = import_module(package)
-    for module in pkgutil.walk_packages(root.__path__, f"{package}."):
-        if not module.ispkg:
-            spec = module.module_finder.find_spec(module.name, None)
-            yield module.name, spec.loader.get_source(module.name)  # type: ignore[union-attr]
+    for folder in import_module(package).__path__:
+        for path in sorted(Path(folder).rglob("*.py")):
+            words = path.relative_to(folder).with_suffix("").parts
+            yield ".".join([package, *words]), path.read_text("utf-8")

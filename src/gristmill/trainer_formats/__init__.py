@@ -1,20 +1,21 @@
-"""Export to the files that trainers read, and import of token shards that others wrote: one module
-for each format (docs/trainer-formats.md). Its name, with `_` for `-`, is the format's.
+"""Export to the files that trainers read, and import of token shards that others wrote: a module of
+each format (docs/trainer-formats.md) has its value, a TextFormat or a TrainerFormat, and an
+ImportFormat where it can be read.
 """
 
-# Names of --to: formats of text (kept_texts.py), and of tokens.
-TEXT = ("jsonl", "jsonl.gz", "jsonl.zst", "parquet", "nanochat", "score-jobs")
-TOKENS = (
-    "nanogpt",
-    "llmc",
-    "megatron",
-    "olmo",
-    "datatrove",
-    "torchtitan",
-    "hf-parquet",
-    "hdf5",
-    "genesis",
+from typing import TYPE_CHECKING
+
+from gristmill.system.plugins import Plugins
+
+if TYPE_CHECKING:
+    from gristmill.trainer_formats.kept_texts import TextFormat
+    from gristmill.trainer_formats.token_format import ImportFormat, TrainerFormat
+
+# What --to takes.
+FORMATS: "Plugins[TextFormat | TrainerFormat]" = Plugins(
+    __name__, ("TextFormat", "TrainerFormat"), "--to {}: no such format", "gristmill.formats"
 )
-FORMATS = (*TEXT, *TOKENS)
-# Names of --from.
-IMPORTED = ("megatron", "hf-parquet", "olmo", "nanogpt", "llmc", "datatrove", "genesis")
+# What --from takes.
+IMPORTED: "Plugins[ImportFormat]" = Plugins(
+    __name__, ("ImportFormat",), "--from {}: no such format", "gristmill.formats"
+)

@@ -14,23 +14,19 @@ import numpy as np
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import LONGEST, beside, listed, mapped
-from gristmill.trainer_formats.token_blocks import BLOCK, Side
+from gristmill.trainer_formats.token_blocks import BLOCK
 from gristmill.trainer_formats.token_format import (
     Counter,
+    ImportFormat,
     Opened,
     OpenedFolder,
     ReadOptions,
     Stream,
+    TrainerFormat,
     Written,
     unsigned,
     whole_files,
 )
-
-SIDE: Side = "after"
-ONE_STREAM = False
-ENDS_BY_TOKEN = False
-TOKENS_PER_FILE = 1 << 30
-MOST_FILES = 100_000  # numbers of five digits: readers sort names
 
 
 def dtype(vocabulary: int) -> str:
@@ -115,3 +111,23 @@ def _token_dtype(path: Path, reading: ReadOptions) -> str:
         if found is not None:
             return found
     return dtype(reading.tokenizer.vocabulary)
+
+
+DATATROVE = TrainerFormat(
+    name="datatrove",
+    files="`NAME/SPLIT/00000.ds`, `.index`, `.metadata`",
+    holds="uint16; uint32 over 65,536",
+    checked="datatrove 0.10.1: `DatatroveFolderDataset`",
+    side="after",
+    tokens_per_file=1 << 30,
+    most_files=100_000,  # numbers of five digits: readers sort names
+    dtype=dtype,
+    write=write,
+)
+DATATROVE_IMPORT = ImportFormat(
+    name="datatrove",
+    files="every `.ds` with its `.ds.index`; below a folder `val` is validation",
+    boundaries="the index",
+    end_of_text="seen",
+    read=read,
+)

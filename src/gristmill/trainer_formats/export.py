@@ -1,10 +1,6 @@
 """Export: the kept documents of a corpus as text, or its tokens, in files that others read.
 
-    text     jsonl, jsonl.gz, jsonl.zst, parquet, nanochat           kept_texts.py, text_*.py
-    tokens   nanogpt, llmc, megatron, olmo, datatrove, torchtitan,   one module for each
-             hf-parquet, hdf5, genesis
-
-docs/trainer-formats.md says what each holds, and with which reader it was checked.
+docs/trainer-formats.md says what each format holds, and with which reader it was checked.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,17 +17,17 @@ from gristmill.progress.counted_work import Count, counted
 from gristmill.store.manifest import MANIFEST, TokenFormat, end_of_text_literal, make_lock
 from gristmill.store.proof import proven
 from gristmill.tokens.partitions import belongs_to
-from gristmill.trainer_formats import FORMATS, TOKENS
+from gristmill.trainer_formats import FORMATS
 from gristmill.trainer_formats.export_folder import (
     ExportDescription,
     ExportedStream,
     ExportedTokens,
     ExportFolder,
 )
-from gristmill.trainer_formats.kept_texts import KeptTexts, write_lines
+from gristmill.trainer_formats.kept_texts import KeptTexts, TextFormat
 from gristmill.trainer_formats.mixing import PROPORTIONAL, mixed, parse_mix
 from gristmill.trainer_formats.token_blocks import InnerEnds, TokenBlock, read_blocks, with_side
-from gristmill.trainer_formats.token_format import Finished, Stream, Written, format_module
+from gristmill.trainer_formats.token_format import Finished, Stream, TrainerFormat, Written
 from gristmill.user_input import local, one_or_more
 
 MOST_SMALL_FILES = 10_000  # of a stream, smaller than the format's usual ones
@@ -51,10 +47,11 @@ def export(
 ) -> dict[str, Any]:
     """Write the kept documents, or the tokens, of a corpus into the folder `out`.
 
-    `split` is train or val (default: both), `sources` the names of sources (default: all), `mix`
-    `web=0.7,books=0.3` or `proportional`: all these are of tokens, but for `sources`. `strict`
-    refuses documents with an end of text inside where readers of the format divide at that token;
-    without it, `notes` say how many there are.
+    `to` is the name of a format, or `module:VALUE` for one of your own, searched from the current
+    folder: its code runs. `split` is train or val (default: both), `sources` the names of sources
+    (default: all), `mix` `web=0.7,books=0.3` or `proportional`: all these are of tokens, but for
+    `sources`. `strict` refuses documents with an end of text inside where readers of the format
+    divide at that token; without it, `notes` say how many there are.
     An export that was interrupted is completed by the same call, which keeps the files that are
     whole. Returns the numbers of `documents`, `files`, `bytes` and of files that were `kept`, and
     of tokens also `tokens`, `streams` and `notes`. Raises RecipeError for what the format cannot
@@ -62,15 +59,14 @@ def export(
     VerificationError if the corpus is not finished or its shards are damaged; MachineError if
     another export writes into the folder.
     """
-    if to not in FORMATS:
-        raise RecipeError(f"--to {to}: no such format; there are {', '.join(FORMATS)}")
+    chosen = FORMATS.find(to, FORMATS.file(to, Path.cwd()))
     if tokens_per_file is not None and tokens_per_file < 1:
         raise RecipeError(f"--tokens-per-file {tokens_per_file}: write a number above 0")
     root, target = Path(corpus), local(out, "--out")
     if target.resolve().is_relative_to(root.resolve()):
         raise RecipeError(f"--out {target}: it is in the corpus; name a folder outside {root}")
-    if to in TOKENS:
-        return _TokenExport(root, to, split, list(sources), mix, tokens_per_file).write(
+    if isinstance(chosen, TrainerFormat):
+        return _TokenExport(root, chosen, split, list(sources), mix, tokens_per_file).write(
             target, strict=strict
         )
     given = {"--split": split, "--mix": mix, "--tokens-per-file": tokens_per_file}
@@ -84,15 +80,17 @@ def export(
             f"{root}: no {MANIFEST}: not a corpus, or not finished. Run the recipe again to finish "
             "it"
         )
-    return _write_texts(KeptTexts(root, finished[0], list(sources)), finished[1], target, to)
+    return _write_texts(KeptTexts(root, finished[0], list(sources)), finished[1], target, chosen)
 
 
-def _write_texts(texts: KeptTexts, data: bytes, target: Path, to: str) -> dict[str, Any]:
+def _write_texts(texts: KeptTexts, data: bytes, target: Path, to: TextFormat) -> dict[str, Any]:
     """Write an export of text; `data` is the manifest's bytes. Returns the number of `documents`,
     and `ExportFolder.summary`.
     """
     digest = make_lock(data).split()[0].decode()
-    description = ExportDescription(format=to, corpus=digest, options={"sources": texts.sources})
+    description = ExportDescription(
+        format=to.name, corpus=digest, options={"sources": texts.sources}
+    )
     kept = sum(
         shard.unique_documents or 0
         for shard in texts.manifest.raw_shards
@@ -100,20 +98,7 @@ def _write_texts(texts: KeptTexts, data: bytes, target: Path, to: str) -> dict[s
     )
     with counted("export", kept, "documents") as count, ExportFolder(target, description) as folder:
         texts.on_documents = count.add
-        if to == "parquet":
-            from gristmill.trainer_formats import text_parquet
-
-            documents = text_parquet.write(texts, folder)
-        elif to == "score-jobs":
-            from gristmill.trainer_formats import score_jobs
-
-            documents = score_jobs.write(texts, folder)
-        elif to == "nanochat":
-            from gristmill.trainer_formats import nanochat
-
-            documents = nanochat.write(texts, folder)
-        else:
-            documents = write_lines(texts, folder, to)
+        documents = to.write(texts, folder)
         return {"documents": documents, **folder.summary()}
 
 
@@ -123,14 +108,14 @@ class _TokenExport:
     def __init__(
         self,
         root: Path,
-        to: str,
+        to: TrainerFormat,
         split: str | None,
         sources: list[str],
         mix: str | None,
         tokens_per_file: int | None,
     ) -> None:
         self._corpus = TokenCorpus.open(root)
-        self._to, self._format = to, format_module(to)
+        self._format = to
         self._splits = self._asked_splits(split)
         known = list(dict.fromkeys(n for s in self._splits for n in self._corpus.sources(s)))
         for name in sources:
@@ -146,9 +131,9 @@ class _TokenExport:
         self._mix = mix
         if self._weights is not None:
             self._sources = [name for name in self._sources if name in self._weights]
-        self._per_file = tokens_per_file or self._format.TOKENS_PER_FILE
-        if tokens_per_file is not None and not self._format.TOKENS_PER_FILE:
-            raise RecipeError(f"--tokens-per-file: {to} has one file for a split or a source")
+        self._per_file = tokens_per_file or self._format.tokens_per_file
+        if tokens_per_file is not None and not self._format.tokens_per_file:
+            raise RecipeError(f"--tokens-per-file: {to.name} has one file for a split or a source")
         self._inner: dict[tuple[str, str], InnerEnds] = {}
         self._dtype = self._format.dtype(self._corpus.format.vocabulary)
         self._check_files()
@@ -165,16 +150,16 @@ class _TokenExport:
                 for name in self._sources
                 if name in self._corpus.sources(split)
             ]
-            if self._mix is not None or self._format.ONE_STREAM:
+            if self._mix is not None or self._format.one_stream:
                 sizes = [sum(sizes)]
-            most = self._format.MOST_FILES
-            if self._per_file < self._format.TOKENS_PER_FILE:
+            most = self._format.most_files
+            if self._per_file < self._format.tokens_per_file:
                 most = min(most, MOST_SMALL_FILES)
             files = -(-max(sizes, default=0) // self._per_file)
             if files > most:
                 raise RecipeError(
                     f"--tokens-per-file {self._per_file}: up to {files:,} files of {split}; the "
-                    f"limit of {self._to} is {most:,} of this size: write "
+                    f"limit of {self._format.name} is {most:,} of this size: write "
                     f"{-(-max(sizes) // most):,} or more"
                 )
 
@@ -191,14 +176,16 @@ class _TokenExport:
         data = proven(corpus.root / part.path, corpus.format.tokenizer).read_bytes()
         literal = end_of_text_literal(corpus.manifest)
         tokenizer = read_tokenizer(part.path, data, corpus.manifest, corpus.format)
-        side = self._format.SIDE
+        side = self._format.side
         held = msgspec.structs.replace(corpus.format, end_of_text_side=side)
         name = Path(part.path).name
-        name = getattr(self._format, "TOKENIZER_NAMES", {}).get(name, name)
-        description = ExportDescription(format=self._to, corpus=corpus.digest, options=options)
+        name = self._format.tokenizer_names.get(name, name)
+        description = ExportDescription(
+            format=self._format.name, corpus=corpus.digest, options=options
+        )
         for split in self._splits:
             corpus.prove(split)
-        if strict and self._format.ENDS_BY_TOKEN:
+        if strict and self._format.ends_by_token:
             with counted("check", self._tokens(), "tokens") as count:
                 for stream in self._streams(held, count):
                     for _ in stream.blocks:
@@ -218,7 +205,7 @@ class _TokenExport:
                     for stream in self._streams(held, count)
                 }
             notes = self._notes(written)
-            if hasattr(self._format, "finish"):
+            if self._format.finish is not None:
                 made = Finished(corpus, tokenizer, list(written.values()), self._per_file)
                 notes += self._format.finish(folder, made)
             folder.write(name, data)
@@ -266,7 +253,7 @@ class _TokenExport:
         has, end = self._corpus.format.end_of_text_side, held.end_of_text
         for split in self._splits:
             names = [name for name in self._sources if name in self._corpus.sources(split)]
-            together = self._mix is not None or self._format.ONE_STREAM
+            together = self._mix is not None or self._format.one_stream
             for group in [names] if together else [[name] for name in names]:
                 if not group:
                     continue
@@ -291,7 +278,7 @@ class _TokenExport:
             f"({inner.documents:,} of them): a reader that divides documents at that token "
             f"counts {inner.tokens:,} more than there are"
             for (name, split), inner in self._inner.items()
-            if inner.tokens and self._format.ENDS_BY_TOKEN
+            if inner.tokens and self._format.ends_by_token
         ]
 
     def _notes(self, written: dict[tuple[str, str], tuple[Stream, Written]]) -> list[str]:

@@ -27,20 +27,16 @@ from gristmill.trainer_formats.token_blocks import Side
 from gristmill.trainer_formats.token_format import (
     Counter,
     Finished,
+    ImportFormat,
     Opened,
     OpenedFolder,
     ReadOptions,
     Stream,
+    TrainerFormat,
     Written,
     pieces,
 )
 
-SIDE: Side = "after"
-ONE_STREAM = False
-ENDS_BY_TOKEN = True
-TOKENS_PER_FILE = 2_500_000
-TOKENIZER_NAMES = {"tokenizer.json": "hf_tokenizer.json"}  # tokenizer.json is Genesis' own
-MOST_FILES = 1_000_000
 MOST_BYTES = 1 << 30  # of a file that import reads: it is in memory as a whole
 
 
@@ -102,7 +98,7 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
     read.
     """
     library()
-    side = reading.side or SIDE
+    side = reading.side or GENESIS.side
     streams = []
     for split, below in (("train", folder), ("val", folder / "val")):
         files = listed(below, "shard_*.pt")
@@ -173,3 +169,26 @@ def _check_archive(path: Path, size: int) -> None:
     packed = [entry for entry in entries if entry.compress_type != zipfile.ZIP_STORED]
     if packed or sum(entry.file_size for entry in entries) > size:
         raise VerificationError(f"{path}: an archive with packed entries, and torch packs none")
+
+
+GENESIS = TrainerFormat(
+    name="genesis",
+    files="`shard_0.pt` ..., `manifest.json`, `tokenizer.json`, `checkpoints.json`",
+    holds="int64",
+    checked="torch 2.13.0: `torch.load(weights_only=True)`; a node's loader over HTTP",
+    side="after",
+    ends_by_token=True,
+    tokens_per_file=2_500_000,
+    most_files=1_000_000,
+    tokenizer_names={"tokenizer.json": "hf_tokenizer.json"},  # tokenizer.json is Genesis' own
+    dtype=dtype,
+    write=write,
+    finish=finish,
+)
+GENESIS_IMPORT = ImportFormat(
+    name="genesis",
+    files="`shard_N.pt`, `val/shard_N.pt`",
+    boundaries="the end of text",
+    end_of_text="after",
+    read=read,
+)

@@ -13,13 +13,8 @@ import numpy as np
 
 from gristmill.errors import RecipeError
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.token_blocks import Side
-from gristmill.trainer_formats.token_format import Counter, Stream, Written, unsigned
+from gristmill.trainer_formats.token_format import Counter, Stream, TrainerFormat, Written, unsigned
 
-SIDE: Side = "after"
-ONE_STREAM = True
-ENDS_BY_TOKEN = False
-TOKENS_PER_FILE = 0  # one file a split
 _CHUNK = 1 << 20  # bytes
 
 
@@ -50,7 +45,7 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
         _fill(file, counter, dtype(stream.tokens.vocabulary))
         file.attrs["sources"] = json.dumps(stream.sources)
         file.attrs["end_of_text"] = stream.tokens.end_of_text
-        file.attrs["end_of_text_side"] = SIDE
+        file.attrs["end_of_text_side"] = HDF5.side
         file.attrs["vocabulary"] = stream.tokens.vocabulary
         file.attrs["tokenizer"] = stream.tokens.tokenizer
     return counter.written([name])
@@ -84,3 +79,15 @@ def _append(column: Any, values: np.ndarray) -> None:
     start = column.shape[0]
     column.resize((start + len(values),))
     column[start:] = values
+
+
+HDF5 = TrainerFormat(
+    name="hdf5",
+    files="`SPLIT.h5`",
+    holds="uint16; uint32 over 65,536; beside the source",
+    checked="h5py 3.16.0",
+    side="after",
+    one_stream=True,
+    dtype=dtype,
+    write=write,
+)

@@ -20,22 +20,19 @@ from gristmill.source.tables import parquet_pages
 from gristmill.store.parts import TableWriter
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import LONGEST, listed
-from gristmill.trainer_formats.token_blocks import BLOCK, Side, TokenBlock, whole
+from gristmill.trainer_formats.token_blocks import BLOCK, TokenBlock, whole
 from gristmill.trainer_formats.token_format import (
     Counter,
+    ImportFormat,
     Opened,
     OpenedFolder,
     ReadOptions,
     Stream,
+    TrainerFormat,
     Written,
     pieces,
 )
 
-SIDE: Side = "after"
-ONE_STREAM = True
-ENDS_BY_TOKEN = False
-TOKENS_PER_FILE = 1 << 27
-MOST_FILES = 100_000  # numbers of five digits: readers sort names
 SCHEMA = pa.schema(
     [
         pa.field("input_ids", pa.list_(pa.field("element", pa.int32(), False)), nullable=False),
@@ -163,3 +160,24 @@ def _lists(path: Path, column: pa.Array, number: int) -> tuple[np.ndarray, np.nd
     if len(lengths) and lengths.max() > LONGEST:
         raise VerificationError(f"{path}: a document of {int(lengths.max()):,} tokens")
     return (values.to_numpy(zero_copy_only=False), lengths, np.full(len(lengths), number, np.int64))
+
+
+HF_PARQUET = TrainerFormat(
+    name="hf-parquet",
+    files="`data/SPLIT-00000.parquet`",
+    holds="int32 lists, beside the source",
+    checked="datasets 5.2.0: `load_dataset`",
+    side="after",
+    one_stream=True,
+    tokens_per_file=1 << 27,
+    most_files=100_000,  # numbers of five digits: readers sort names
+    dtype=dtype,
+    write=write,
+)
+HF_PARQUET_IMPORT = ImportFormat(
+    name="hf-parquet",
+    files="every `.parquet` with `input_ids`; `val...` is validation",
+    boundaries="rows",
+    end_of_text="seen",
+    read=read,
+)

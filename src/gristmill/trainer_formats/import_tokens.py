@@ -46,7 +46,7 @@ from gristmill.trainer_formats.document_tally import DocumentTally
 from gristmill.trainer_formats.export_folder import ExportDescription, read_description
 from gristmill.trainer_formats.flat_files import beside
 from gristmill.trainer_formats.token_blocks import Side
-from gristmill.trainer_formats.token_format import Opened, OpenedFolder, ReadOptions, format_module
+from gristmill.trainer_formats.token_format import Opened, OpenedFolder, ReadOptions
 from gristmill.user_input import local
 
 MARK = "importing"  # under work/: what an import that did not finish leaves
@@ -85,7 +85,8 @@ def import_tokens(
     VerificationError for damaged files, files of another format or tokenizer.
     """
     root, target = Path(folder), local(out, "--out")
-    _check(root, format, source, end_of_text_side, dtype, tokens_per_shard)
+    chosen = IMPORTED.find(format, IMPORTED.file(format, Path.cwd()))
+    _check(root, source, end_of_text_side, dtype, tokens_per_shard)
     described = read_description(root)
     if described is not None:
         _check_export(root, described, format)
@@ -98,7 +99,7 @@ def import_tokens(
         with machine_errors(target, every=True):
             shutil.rmtree(corpus.stage, ignore_errors=True)
             write_bytes(corpus.work, MARK, b"")
-            opened = format_module(format).read(root, reading)
+            opened = chosen.read(root, reading)
             if not any(stream.files for stream in opened.streams):
                 raise RecipeError(f"{root}: no files of the format {format}. See --from")
             writing = _Import(corpus, source, read_with, tokens_per_shard)
@@ -113,10 +114,8 @@ def import_tokens(
 
 
 def _check(
-    root: Path, name: str, source: str, side: str | None, dtype: str | None, tokens_per_shard: int
+    root: Path, source: str, side: str | None, dtype: str | None, tokens_per_shard: int
 ) -> None:
-    if name not in IMPORTED:
-        raise RecipeError(f"--from {name}: no such format; there are {', '.join(IMPORTED)}")
     if not root.is_dir():
         raise RecipeError(f"{root}: no such folder: name the folder that holds the files")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", source):

@@ -1,13 +1,7 @@
-"""The kept documents of a corpus as text, with all their fields: as JSONL (plain, gzip or zstd),
-Parquet, nanochat's Parquet, or texts to be scored.
-"""
+"""The kept documents of a corpus as text, and what a format of text is."""
 
-import gzip
-import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import msgspec
 import pyarrow as pa
@@ -15,13 +9,7 @@ import pyarrow as pa
 from gristmill.errors import RecipeError
 from gristmill.phases.output.corpus_texts import corpus_texts
 from gristmill.store.manifest import Manifest
-from gristmill.tables.schema import shard_name
 from gristmill.trainer_formats.export_folder import ExportFolder
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 
 class KeptTexts:
@@ -63,56 +51,10 @@ class KeptTexts:
             yield batch
 
 
-def write_lines(texts: KeptTexts, folder: ExportFolder, to: str) -> int:
-    """Write JSONL: `SOURCE/SHARD.jsonl`. Returns the number of documents."""
-    documents = 0
-    for number, source in texts.shards():
-        fields = texts.fields(source)
-        name = f"{source}/{shard_name(number)}.{to}"
-        if (part := folder.kept(name)) is not None:
-            documents += part.counts["documents"]
-            continue
-        counts = {"documents": 0}
-        with folder.file(name, counts) as file:
-            plain = cast("BinaryIO", file)
-            packed = _packed(plain, to)
-            for batch in texts.batches(source, number):
-                packed.write(b"".join(_lines(batch, fields)))
-                counts["documents"] += len(batch)
-            if packed is not plain:
-                packed.close()
-        documents += counts["documents"]
-    return documents
+class TextFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """A format of text."""
 
-
-def _packed(file: BinaryIO, to: str) -> BinaryIO:
-    if to == "jsonl.gz":
-        return cast("BinaryIO", gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
-    if to == "jsonl.zst":
-        return cast("BinaryIO", zstd.ZstdFile(file, "wb", level=3))
-    return file
-
-
-def _lines(batch: pa.RecordBatch, fields: tuple[str, str]) -> Iterator[bytes]:
-    """Yield a line for each document: its text and URL under their original names, the fields of
-    its format (date, record_id, declared_language), all other fields, and `copies`.
-
-    A field `copies` of the document itself is written as `original_copies`.
-    """
-    encode = msgspec.json.Encoder().encode
-    for row in batch.to_pylist():
-        line = {fields[0]: row["text"]}
-        if row["url"] is not None:
-            line[fields[1]] = row["url"]
-        line |= {
-            name: row[name]
-            for name in ("date", "record_id", "declared_language")
-            if row[name] is not None
-        }
-        if row["extra"] is not None:
-            # The document's own fields replace those of its format.
-            line |= json.loads(row["extra"])
-        if "copies" in line:
-            line["original_copies"] = line["copies"]
-        line["copies"] = row["copies"]
-        yield encode(line) + b"\n"
+    name: str  # for `--to`
+    files: str  # what they are called, for docs/trainer-formats.md
+    fields: str  # what they hold, for the same page
+    write: Callable[[KeptTexts, ExportFolder], int]  # returns the number of documents

@@ -18,22 +18,18 @@ import numpy as np
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import divided, listed, mapped
-from gristmill.trainer_formats.token_blocks import Side
 from gristmill.trainer_formats.token_format import (
     Counter,
+    ImportFormat,
     Opened,
     OpenedFolder,
     ReadOptions,
     Stream,
+    TrainerFormat,
     Written,
     pieces,
 )
 
-SIDE: Side = "before"
-ONE_STREAM = True
-ENDS_BY_TOKEN = True
-TOKENS_PER_FILE = 100_000_000  # as in llm.c's fineweb.py
-MOST_FILES = 1_000_000  # numbers of six digits: readers sort names
 MOST = (1 << 31) - 1
 HEADER = 256  # int32
 KINDS = {20240520: (1, "uint16"), 20240801: (7, "uint32")}
@@ -75,7 +71,7 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
 
 def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
     """Open the shards whose names have `train` or `val` before their number."""
-    side = reading.side or SIDE
+    side = reading.side or LLMC.side
     streams = []
     for split in ("train", "val"):
         files = listed(folder, f"*{split}_[0-9]*.bin")
@@ -116,3 +112,26 @@ def shard(path: Path) -> np.ndarray:
             "short or damaged. Fetch it again"
         )
     return tokens
+
+
+LLMC = TrainerFormat(
+    name="llmc",
+    files="`NAME_val_000000.bin`, `NAME_train_000001.bin` ...",
+    holds="uint16; uint32 over 65,536",
+    checked="llm.c f1e2ace (2025-05-10): its C loader; modded-nanogpt f411b3d "
+    "(2026-08-01): `_load_data_shard`",
+    side="before",
+    one_stream=True,
+    ends_by_token=True,
+    tokens_per_file=100_000_000,  # as in llm.c's fineweb.py
+    most_files=1_000_000,  # numbers of six digits: readers sort names
+    dtype=dtype,
+    write=write,
+)
+LLMC_IMPORT = ImportFormat(
+    name="llmc",
+    files="`*train_*.bin`, `*val_*.bin`",
+    boundaries="the end of text",
+    end_of_text="before",
+    read=read,
+)

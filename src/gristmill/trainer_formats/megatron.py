@@ -22,20 +22,18 @@ import numpy as np
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import LONGEST, beside, listed, mapped
-from gristmill.trainer_formats.token_blocks import BLOCK, Side
+from gristmill.trainer_formats.token_blocks import BLOCK
 from gristmill.trainer_formats.token_format import (
     Counter,
+    ImportFormat,
     Opened,
     OpenedFolder,
     ReadOptions,
     Stream,
+    TrainerFormat,
     Written,
 )
 
-SIDE: Side = "after"
-ONE_STREAM = False
-ENDS_BY_TOKEN = False
-TOKENS_PER_FILE = 0  # one pair of files a stream
 MAGIC = b"MMIDIDX\0\0"
 HEAD = struct.Struct("<9sQBQQ")
 CODES = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 8: "uint16"}
@@ -210,3 +208,21 @@ def _documents(paths: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray, np.n
             size = int(ends[count - 1])
             yield tokens[at : at + size], lengths[:count], np.full(count, 2 * place, np.int64)
             at, first = at + size, first + count
+
+
+MEGATRON = TrainerFormat(
+    name="megatron",
+    files="`NAME_SPLIT_text_document.bin`, `.idx`",
+    holds="uint16 below 65,500, otherwise int32",
+    checked="megatron-core 0.16.1: `IndexedDataset`",
+    side="after",
+    dtype=dtype,
+    write=write,
+)
+MEGATRON_IMPORT = ImportFormat(
+    name="megatron",
+    files="every `.idx` with its `.bin`; `val` or `valid` in the name is validation",
+    boundaries="the index",
+    end_of_text="seen",
+    read=read,
+)

@@ -22,7 +22,7 @@ from gristmill.corpus.token_corpus import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.store.parts import HashingFile
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.kept_texts import KeptTexts
+from gristmill.trainer_formats.kept_texts import KeptTexts, TextFormat
 
 CHARACTERS = 250_000_000  # of a shard
 ROW_GROUP = 1024  # documents
@@ -157,3 +157,11 @@ class _Validation:
                 val += found
                 train += len(batch) - found
         return train, val
+
+
+NANOCHAT = TextFormat(
+    name="nanochat",
+    files="`shard_00000.parquet` ...; the last is validation",
+    fields="`text`",
+    write=write,
+)

@@ -14,21 +14,18 @@ from gristmill.errors import RecipeError
 from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import check_type, divided, listed, mapped
-from gristmill.trainer_formats.token_blocks import Side
 from gristmill.trainer_formats.token_format import (
     Counter,
     Finished,
+    ImportFormat,
     Opened,
     OpenedFolder,
     ReadOptions,
     Stream,
+    TrainerFormat,
     Written,
 )
 
-SIDE: Side = "after"
-ONE_STREAM = True
-ENDS_BY_TOKEN = True
-TOKENS_PER_FILE = 0  # one file a split
 BLOCK_SIZE = 1024  # the default of train.py
 
 
@@ -93,7 +90,7 @@ def meta(tokenizer: Tokenizer) -> bytes:
 
 def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
     """Open train.bin and val.bin; meta.pkl is not read: a pickle can run code."""
-    side = reading.side or SIDE
+    side = reading.side or NANOGPT.side
     kind, vocabulary = reading.dtype or "uint16", reading.tokenizer.vocabulary
     streams = []
     for split in ("train", "val"):
@@ -105,3 +102,24 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
             blocks = divided(opened, reading.tokenizer.end_of_text, side)
             streams.append(Opened(split, files, blocks))
     return OpenedFolder(streams, "end-of-text", side)
+
+
+NANOGPT = TrainerFormat(
+    name="nanogpt",
+    files="`train.bin`, `val.bin`, `meta.pkl`",
+    holds="uint16",
+    checked="nanoGPT 3adf61e (2025-11-12): `train.py` and `sample.py` run on the folder",
+    side="after",
+    one_stream=True,
+    ends_by_token=True,
+    dtype=dtype,
+    write=write,
+    finish=finish,
+)
+NANOGPT_IMPORT = ImportFormat(
+    name="nanogpt",
+    files="`train.bin`, `val.bin`",
+    boundaries="the end of text",
+    end_of_text="after",
+    read=read,
+)

@@ -30,20 +30,17 @@ from gristmill.trainer_formats.flat_files import (
 from gristmill.trainer_formats.token_blocks import BLOCK, Side
 from gristmill.trainer_formats.token_format import (
     Counter,
+    ImportFormat,
     Opened,
     OpenedFolder,
     ReadOptions,
     Stream,
+    TrainerFormat,
     Written,
     unsigned,
     whole_files,
 )
 
-SIDE: Side = "after"
-ONE_STREAM = False
-ENDS_BY_TOKEN = True
-TOKENS_PER_FILE = 1 << 29
-MOST_FILES = 100_000  # numbers of five digits: readers sort names
 MOST = (1 << 32) - 1  # tokens of a file: OLMo-core's indices are uint32
 MOST_LINE = 1 << 12  # characters of a line of .csv.gz
 
@@ -106,12 +103,12 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
         blocks = (
             _indexed(opened)
             if indexed
-            else _apart(opened, reading.tokenizer.end_of_text, reading.side or SIDE)
+            else _apart(opened, reading.tokenizer.end_of_text, reading.side or OLMO.side)
         )
         lists = [path.with_suffix(".csv.gz") for path in files] if indexed else []
         streams.append(Opened(split, [*files, *lists], blocks))
     boundaries = "index" if indexed else "end-of-text"
-    return OpenedFolder(streams, boundaries, reading.side if indexed else reading.side or SIDE)
+    return OpenedFolder(streams, boundaries, reading.side if indexed else reading.side or OLMO.side)
 
 
 def _apart(
@@ -178,3 +175,24 @@ def _rows(path: Path, most: int) -> Iterator[tuple[int, int]]:
                 yield int(start), int(end)
     except (OSError, EOFError, ValueError, csv.Error) as error:
         raise VerificationError(f"{path}: line {place}: {error}") from error
+
+
+OLMO = TrainerFormat(
+    name="olmo",
+    files="`NAME/SPLIT_00000.npy`, `.csv.gz`",
+    holds="smallest unsigned type",
+    checked="ai2-olmo-core 3.0.0: `iter_document_indices`, `NumpyFSLDataset`",
+    side="after",
+    ends_by_token=True,
+    tokens_per_file=1 << 29,
+    most_files=100_000,  # numbers of five digits: readers sort names
+    dtype=dtype,
+    write=write,
+)
+OLMO_IMPORT = ImportFormat(
+    name="olmo",
+    files="every `.npy`; `val...` is validation",
+    boundaries="`.csv.gz` where every file has one, otherwise the end of text",
+    end_of_text="seen; after",
+    read=read,
+)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from gristmill.filters.models.score_files import digests
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.kept_texts import KeptTexts
+from gristmill.trainer_formats.kept_texts import KeptTexts, TextFormat
 from gristmill.trainer_formats.parquet_files import write_files
 
 JOBS = pa.schema(
@@ -38,3 +38,11 @@ def make_jobs(batch: pa.RecordBatch) -> pa.RecordBatch:
     hashes = [words[at : at + 16].hex() for at in range(0, len(words), 16)]
     columns = [batch["document"], batch["url"], pa.array(hashes, pa.string()), batch["text"]]
     return pa.RecordBatch.from_arrays(columns, schema=JOBS)
+
+
+SCORE_JOBS = TextFormat(
+    name="score-jobs",
+    files="`SOURCE/SHARD.parquet`",
+    fields="`document`, `url`, `text_hash`, `text`",
+    write=write,
+)

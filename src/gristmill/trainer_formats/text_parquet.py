@@ -24,7 +24,7 @@ from gristmill.trainer_formats.column_types import (
     value_kind,
 )
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.kept_texts import KeptTexts
+from gristmill.trainer_formats.kept_texts import KeptTexts, TextFormat
 from gristmill.trainer_formats.parquet_files import write_files
 
 OF_FORMAT = ("date", "record_id", "declared_language", "content_type", "title")
@@ -85,3 +85,8 @@ def _batch(batch: pa.RecordBatch, schema: pa.Schema, kinds: dict[str, Kind]) -> 
         values = [as_kind(row.get(name), kind) for row in rows]
         columns.append(pa.array(values, arrow_type(kind)))
     return pa.RecordBatch.from_arrays([*columns, batch["copies"]], schema=schema)
+
+
+PARQUET = TextFormat(
+    name="parquet", files="`SOURCE/SHARD.parquet`", fields="the same as columns", write=write
+)

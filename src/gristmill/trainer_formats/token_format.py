@@ -1,11 +1,11 @@
-"""What a module of a token format provides."""
+"""What formats of tokens are: a `TrainerFormat`, and an `ImportFormat` where it can be read too."""
 
-from collections.abc import Iterable, Iterator
-from importlib import import_module
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from gristmill.corpus.token_corpus import TokenCorpus
@@ -71,41 +71,37 @@ class ReadOptions(NamedTuple):
     dtype: str | None  # of a token in files that do not say it; None: by the tokenizer
 
 
-class Format(Protocol):
-    """The module of a token format."""
+class TrainerFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """A format of tokens that a trainer reads."""
 
-    SIDE: Side  # where its readers expect the end of text
-    ONE_STREAM: bool  # several sources are one stream
-    ENDS_BY_TOKEN: bool  # its readers divide documents at the end of text
-    TOKENS_PER_FILE: int  # unless the caller says another number; 0: one file a stream
-    MOST_FILES: int  # of a stream, where there may be several
-
-    def dtype(self, vocabulary: int) -> str:
-        """Return the type of a token in the files; raises RecipeError if they cannot hold it."""
-
-    def write(self, folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
-        """Write a stream."""
-
-
-class FinishedFormat(Protocol):
-    """The module of a token format that writes files when all streams are written."""
-
-    def finish(self, folder: ExportFolder, made: Finished) -> list[str]:
-        """Write these files; returns what a user should know."""
+    name: str  # for `--to`
+    files: str  # what they are called, for docs/trainer-formats.md
+    holds: str  # of which type a token is, for the same page
+    checked: str = ""  # with which reader, for the same page
+    side: Side  # where its readers expect the end of text
+    one_stream: bool = False  # several sources are one stream
+    ends_by_token: bool = False  # its readers divide documents at the end of text
+    tokens_per_file: int = 0  # unless the caller says another number; 0: one file a stream
+    most_files: int = 1  # of a stream, where there may be several
+    # The type of a token in the files, by the vocabulary. Raises RecipeError if none holds it.
+    dtype: Callable[[int], str]
+    write: Callable[[ExportFolder, Stream, int], Written]  # (folder, stream, tokens a file)
+    # Writes what files there are besides when all streams are written; returns what a user should
+    # know.
+    finish: Callable[[ExportFolder, Finished], list[str]] | None = None
+    tokenizer_names: dict[str, str] = {}  # what the tokenizer's file is called instead
 
 
-class ReadableFormat(Protocol):
-    """The module of a token format that can be imported."""
+class ImportFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """A format of tokens that can be imported."""
 
-    def read(self, folder: Path, reading: ReadOptions) -> OpenedFolder:
-        """Open the streams of a folder; the files are read while their blocks are. Raises
-        RecipeError or VerificationError.
-        """
-
-
-def format_module(name: str) -> Any:
-    """Return the module of a format."""
-    return import_module(f"gristmill.trainer_formats.{name.replace('-', '_')}")
+    name: str  # for `--from`
+    files: str  # which of a folder are read, for docs/trainer-formats.md
+    boundaries: str  # where documents end, for the same page
+    end_of_text: str  # how its side is known, for the same page
+    # Opens the streams of a folder; the files are read while their blocks are. Raises RecipeError
+    # or VerificationError.
+    read: Callable[[Path, ReadOptions], OpenedFolder]
 
 
 class Counter:

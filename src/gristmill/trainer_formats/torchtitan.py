@@ -2,8 +2,8 @@
 int64, where each document begins, and the end of the last.
 
 Source: torchtitan/components/data/README.md, "Adding your own source -- Example: Pretokenized data"
-(PretokenizedMemmapSource). `trainer_formats/token_source.py` gives the documents of a corpus to
-torchtitan and grain without a copy.
+(PretokenizedMemmapSource). `gristmill.trainer_formats.token_source:TokenDocumentsConfig` gives the
+documents of a corpus to torchtitan and grain without a copy.
 """
 
 import io
@@ -11,13 +11,7 @@ import io
 import numpy as np
 
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.token_blocks import Side
-from gristmill.trainer_formats.token_format import Counter, Stream, Written, unsigned
-
-SIDE: Side = "after"
-ONE_STREAM = True
-ENDS_BY_TOKEN = False
-TOKENS_PER_FILE = 0  # one file a split
+from gristmill.trainer_formats.token_format import Counter, Stream, TrainerFormat, Written, unsigned
 
 
 def dtype(vocabulary: int) -> str:
@@ -46,3 +40,16 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
             file.write(block_offsets)
     offsets.close()
     return counter.written(names)
+
+
+TORCHTITAN = TrainerFormat(
+    name="torchtitan",
+    files="`SPLIT/tokens.bin`, `document_offsets.npy`",
+    holds="uint32",
+    checked="torchtitan b5bcd76 (2026-08-21), grain 0.2.18: the source that its page "
+    "shows, unchanged",
+    side="after",
+    one_stream=True,
+    dtype=dtype,
+    write=write,
+)

@@ -4,13 +4,7 @@ import numpy as np
 
 from gristmill.errors import RecipeError
 from gristmill.trainer_formats.export_folder import ExportFolder
-from gristmill.trainer_formats.token_blocks import Side
-from gristmill.trainer_formats.token_format import Counter, Stream, Written
-
-SIDE: Side = "after"
-ONE_STREAM = True
-ENDS_BY_TOKEN = True
-TOKENS_PER_FILE = 0  # one file a split
+from gristmill.trainer_formats.token_format import Counter, Stream, TrainerFormat, Written
 
 
 def dtype(vocabulary: int) -> str:
@@ -27,3 +21,15 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
         for block in counter.blocks():
             file.write(np.ascontiguousarray(block.tokens, "<i4"))
     return counter.written([name])
+
+
+PLAIN_INT32 = TrainerFormat(
+    name="plain-int32",
+    files="`SPLIT.i32`",
+    holds="int32",
+    side="after",
+    one_stream=True,
+    ends_by_token=True,
+    dtype=dtype,
+    write=write,
+)
