@@ -19,8 +19,8 @@ _FIELDS = (
 def inflate(
     data: bytes, room: int, size: int, *, ended: bool, most: int = 1 << 20
 ) -> tuple[bytes, int, list[int]]:
-    """The members of `data` as members.inflate takes them; the place behind the last, and where
-    each ends.
+    """The members of `data` as MemberInflater takes them; the place behind the last, and where each
+    ends.
 
     As much is decoded as leaves `room` of `size` bytes, and at most `most` members.
     """

@@ -241,7 +241,6 @@ TWINS = {
         "naive_reading.read_lines",
         "kernel_rows",
     ),
-    "reading.members.inflate": Pair(f"{READING}::test_fuzz_inflate", "naive_reading.inflate"),
     "reading.spans.gather": Pair(f"{READING}::test_fuzz_gather", "naive_reading.gather"),
     "reading.warc_records.frame": Pair(f"{READING}::test_fuzz_frame", "naive_reading.frame"),
     "substrings.cut.cut": Pair(

@@ -1,8 +1,12 @@
 """libdeflate, which inflates whole gzip members at about twice isal's speed.
 
-It is the library in the wheel of the package `deflate`, or else the system's. Kernels call it by
-address, because a call from Python for each member would take an object for each. Where there is
-none, members are decoded as all other codecs are (store/codecs.py): the same documents, slower.
+It is the library in the wheel of the package `deflate`, or else the system's. The package itself
+does not say where a member ends, so its library is called here. Where there is none, members are
+decoded as all other codecs are (store/codecs.py): the same documents, slower.
+
+libdeflate decodes a whole member into a buffer that has room for it. It cannot go on with more
+input, and for a member that is cut off or does not fit it says the same as for a broken one. So
+only members that are whole are taken, and nothing behind any other.
 """
 
 import ctypes
@@ -13,11 +17,13 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from gristmill.kernels.reading import members
-
 FILL = 2 << 20  # bytes decoded at a time, about
 MOST_MEMBER = 1 << 20  # bytes of a decoded member that surely fits
 MOST_TOGETHER = 1 << 14  # members decoded at a time
+LEAST_MEMBER = 18  # bytes: the header, an empty block, the checksum and the size
+_MAGIC = b"\x1f\x8b"
+# Reserved, and FHCRC: libdeflate does not compare a header's checksum.
+_UNUSUAL_FLAGS = 0xE2
 _NEEDED = (
     "libdeflate_gzip_decompress_ex",
     "libdeflate_alloc_decompressor",
@@ -37,8 +43,13 @@ def library() -> ctypes.CDLL | None:
         except OSError:
             continue
         if all(hasattr(found, name) for name in _NEEDED):
+            size = ctypes.c_size_t
             found.libdeflate_alloc_decompressor.restype = ctypes.c_void_p
             found.libdeflate_free_decompressor.argtypes = [ctypes.c_void_p]
+            found.libdeflate_gzip_decompress_ex.argtypes = [
+                *(ctypes.c_void_p, ctypes.c_void_p, size, ctypes.c_void_p, size),
+                *(ctypes.c_void_p, ctypes.c_void_p),
+            ]
             return found
     return None
 
@@ -51,11 +62,10 @@ class MemberInflater:
         if not decompressor:
             raise MemoryError
         weakref.finalize(self, found.libdeflate_free_decompressor, decompressor)
-        function = ctypes.cast(found.libdeflate_gzip_decompress_ex, ctypes.c_void_p).value
-        assert function is not None
-        self.addresses = function, int(decompressor)
+        self._decompressor = int(decompressor)
+        self._inflate = found.libdeflate_gzip_decompress_ex
         self._out = np.empty(FILL + MOST_MEMBER, np.uint8)
-        self._ends = np.empty(MOST_TOGETHER, np.int64)
+        self._sizes = (ctypes.c_size_t * 2)()  # bytes that were read, and written
 
     def __call__(self, data: bytes, at: int, *, ended: bool) -> tuple[bytes, int, list[int]]:
         """Inflate the members of `data` from a place on, up to about FILL bytes; stop before
@@ -64,16 +74,33 @@ class MemberInflater:
         Returns the decoded bytes, the place behind the last member, and where each member ends in
         the bytes.
         """
-        stop, filled, count = members.inflate(
-            *self.addresses,
-            np.frombuffer(data, np.uint8),
-            (at, len(data)),
-            self._out,
-            MOST_MEMBER,
-            self._ends,
-            ended=ended,
-        )
-        return self._out[:filled].tobytes(), stop, self._ends[:count].tolist()
+        # An address that a member of `data` is read from; `data` is alive while it is.
+        source = np.frombuffer(data, np.uint8).ctypes.data if data else 0
+        target, stop, room = self._out.ctypes.data, len(data), len(self._out)
+        sizes = self._sizes
+        read = ctypes.addressof(sizes)
+        written = read + ctypes.sizeof(ctypes.c_size_t)
+        ends: list[int] = []
+        filled = 0
+        while (
+            filled + MOST_MEMBER <= room
+            and at + LEAST_MEMBER <= stop
+            and len(ends) < MOST_TOGETHER
+            and data[at : at + 3] == b"\x1f\x8b\x08"
+            and not data[at + 3] & _UNUSUAL_FLAGS
+            and not self._inflate(
+                *(self._decompressor, source + at, stop - at),
+                *(target + filled, room - filled, read, written),
+            )
+        ):
+            after = at + sizes[0]
+            # What follows a member is part of how it is judged.
+            if not (ended if after == stop else data[after : after + 2] == _MAGIC):
+                break
+            at = after
+            filled += sizes[1]
+            ends.append(filled)
+        return self._out[:filled].tobytes(), at, ends
 
 
 def member_inflater() -> MemberInflater | None:
