@@ -25,7 +25,7 @@ In this order:
 
 Normalising twice is normalising once, but for mojibake and entities: ftfy may find more to repair
 in what it repaired. Composition is done only for texts that it could change (a kernel checks), by
-Arrow's utf8proc, whose Unicode version is that of pyarrow.
+Python, whose Unicode version is one of the inputs.
 """
 
 import unicodedata
@@ -49,7 +49,7 @@ class Normalise(Step, frozen=True, kw_only=True):
     """
 
     name: ClassVar[str] = "normalise"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     example: ClassVar[str] = 'urls = "drop"'
     reasons: ClassVar[Mapping[str, str]] = {"empty": "No text is left."}
     measures: ClassVar[Mapping[str, str]] = {
@@ -70,9 +70,7 @@ class Normalise(Step, frozen=True, kw_only=True):
     after_dedup: bool = False  # Run after deduplication: `documents/` keeps the texts as they were.
 
     def inputs(self) -> dict[str, str]:
-        """Return the version of ftfy, and of Unicode in Python, which decomposes long rows of
-        marks; composing is pyarrow's.
-        """
+        """Return the version of ftfy, and of Unicode in Python, which composes."""
         named = {"normalise.ftfy": "version:ftfy"} if self._repairs else {}
         return named | (
             {"normalise.unicode": "version:unicodedata"} if self.form is not None else {}
@@ -116,7 +114,7 @@ class Normalise(Step, frozen=True, kw_only=True):
         mask = pa.array(composed)
         simple, simple_urls = _tidy(texts.filter(pc.invert(mask)), self.control, urls, self.space)
         rows, _ = _tidy(texts.filter(mask), self.control, False, False)
-        rows, row_urls = _tidy(_compose(rows, str(self.form)), False, urls, self.space)
+        rows, row_urls = _tidy(_compose(rows, self.form or "NFC"), False, urls, self.space)
         order = np.empty(len(texts), np.int64)
         order[~composed] = np.arange(len(simple))
         order[composed] = len(simple) + np.arange(len(rows))
@@ -136,21 +134,19 @@ def _tidy(texts: pa.Array, control: bool, urls: bool, space: bool) -> tuple[pa.A
     ), removed
 
 
-def _compose(texts: pa.Array, form: str) -> pa.Array:
-    """Return texts in NFC or NFKC.
+def _compose(texts: pa.Array, form: Literal["NFC", "NFKC"]) -> pa.Array:
+    """Return texts in NFC or NFKC, by Python: pyarrow before 26 leaves them decomposed.
 
     Marks in a long row are sorted here first: the library's time for n of them grows with n * n.
     """
     from gristmill.kernels.unicode.composition import LONG_RUN, unsettled
 
     long = unsettled(*utf8_buffers(texts)) >= LONG_RUN
-    if long.any():
-        rows = [
-            _ordered(text.as_py(), form) if wild else text.as_py()
-            for text, wild in zip(texts, long, strict=True)
-        ]
-        texts = pa.array(rows, pa.string())
-    return pc.utf8_normalize(texts, form=form)
+    rows = [
+        unicodedata.normalize(form, _ordered(text, form) if wild else text)
+        for text, wild in zip(texts.to_pylist(), long.tolist(), strict=True)
+    ]
+    return pa.array(rows, pa.string())
 
 
 def _ordered(text: str, form: str) -> str:
