@@ -58,3 +58,23 @@ finally:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr.splitlines()[-1] == "False"
     assert not home.exists()
+
+
+@pytest.mark.soak
+def test_compiling_is_never_shown_as_a_phase(tmp_path: Path) -> None:
+    """All kernels of a run are compiled before its first phase is shown; no phase waits for one."""
+    recipe = lay_out(tmp_path, count=20)
+    done = subprocess.run(
+        [sys.executable, "-m", "gristmill", "run", recipe, "--out", tmp_path / "corpus"],
+        env={**os.environ, "GRISTMILL_KERNELS": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stderr.splitlines()
+    compiling = [place for place, line in enumerate(lines) if "kernels" in line]
+    phases = [place for place, line in enumerate(lines) if line.startswith("process")]
+    assert compiling, done.stderr
+    assert phases, done.stderr
+    assert compiling[-1] < phases[0], done.stderr
