@@ -2,7 +2,7 @@
 [--set key=value] [--sample BYTES]`.
 
 OUT must not exist. The run is measured in the same way as the sample
-(reports/planning/meter.py), with one worker per core. Input: `make_corpus.py`, and whole.toml with
+(reports/planning/size.py), with one worker per core. Input: `make_corpus.py`, and whole.toml with
 its files set, as bench.py does.
 """
 
@@ -14,8 +14,7 @@ from typing import Any
 
 from gristmill.cli.arguments import read_settings
 from gristmill.pipeline import run
-from gristmill.reports.planning.meter import Meter
-from gristmill.reports.planning.size import SAMPLE, SCOPES, lines, size
+from gristmill.reports.planning.size import SAMPLE, Meter, lines, size
 
 
 def main() -> None:
@@ -31,43 +30,32 @@ def main() -> None:
     settings = read_settings(asked.set)
     cost = size(asked.recipe, out=asked.out, settings=settings, sample=asked.sample)
     print("\n".join(lines(cost)) + "\n")
-    workers, peak = os.cpu_count() or 1, 0
+    workers, peak, meter = os.cpu_count() or 1, 0, Meter()
+    walls: dict[str, float] = {}
 
     def show(event: dict[str, Any]) -> None:
         nonlocal peak
         meter.show(event)
+        if event["event"] == "done":
+            walls[event["phase"]] = walls.get(event["phase"], 0.0) + event["seconds"]
         if event["event"] in ("progress", "done"):
             peak = max(peak, folder_bytes(asked.out))
 
-    with Meter() as meter:
-        table = run(
-            asked.recipe, out=asked.out, settings=settings, workers=workers, show=show
-        ).table
+    table = run(asked.recipe, out=asked.out, settings=settings, workers=workers, show=show).table
     rows = [
         (name, cost[name], table["bytes" if name == "text_bytes" else name])
         for name in ("documents", "kept", "text_bytes", "tokens")
         if cost[name] is not None
     ]
     for phase in cost["phases"]:
-        name, real = phase["phase"], meter.phases[phase["phase"]]
-        rows.append((f"{name}: processor s", phase["cpu_hours"] * 3600, real.cpu))
-        rows.append((f"{name}: wall s", (phase["wall_hours"][0] or 0) * 3600, real.wall))
+        name = phase["phase"]
+        rows.append((f"{name}: processor s", phase["cpu_hours"] * 3600, meter.phases[name]))
+        rows.append((f"{name}: wall s", (phase["wall_hours"][0] or 0) * 3600, walls[name]))
     for name, length in cost["disk"]["folders"].items():
         if name != "files":
             rows.append((f"{name}/ MB", length / 1e6, folder_bytes(asked.out / name) / 1e6))
-    worker, corpus = (
-        max(
-            (one.worker for phase, one in meter.phases.items() if SCOPES[phase] in scopes),
-            default=0,
-        )
-        for scopes in (["shard"], ["source", "corpus"])
-    )
-    machine = max(one.memory for one in meter.phases.values())
     held = folder_bytes(asked.out)
     for name, predicted, real in (
-        ("memory: a worker", cost["memory"]["worker"], worker),
-        ("memory: deduplicate, assemble", cost["memory"]["corpus"], corpus),
-        ("memory: machine", cost["memory"]["machine"], machine),
         ("disk: peak", cost["disk"]["peak"] - cost["disk"]["cache"], max(peak, held)),
         ("disk: end", cost["disk"]["end"] - cost["disk"]["cache"], held),
     ):

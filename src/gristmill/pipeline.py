@@ -68,7 +68,7 @@ from gristmill.phases.rounds import PhaseRounds, ShardsFailed
 from gristmill.phases.running import repair
 from gristmill.phases.running.progress import Progress
 from gristmill.phases.tasks_on_nodes import make_storage
-from gristmill.progress.notebook_bars import notebook_display
+from gristmill.progress.counted_work import notebook_display
 from gristmill.recipe import (
     Loaded,
     Recipe,

@@ -1,6 +1,7 @@
 """What the command line shows of long work: on terminals of any width, dumb ones, in logs."""
 
 import fcntl
+import io
 import itertools
 import os
 import pty
@@ -15,7 +16,7 @@ import pytest
 
 from gristmill.progress import terminal
 from gristmill.progress.counted_work import counted
-from gristmill.progress.terminal import Display
+from gristmill.progress.terminal import Display, moves_cursor, say
 
 WORK = """
 import sys, time
@@ -115,3 +116,32 @@ def test_lines_become_fewer_the_longer_it_takes(monkeypatch: pytest.MonkeyPatch)
     assert gaps[0] == 5
     assert gaps == sorted(gaps)
     assert gaps[-1] == 60
+
+
+@pytest.mark.parametrize(("terminal", "term"), [(True, "dumb"), (True, ""), (False, "xterm")])
+def test_no_cursor_is_moved_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, terminal: bool, term: str
+) -> None:
+    monkeypatch.setenv("TERM", term)
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    assert not moves_cursor(stream)
+
+
+def test_work_within_work_has_its_own_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "EVERY", 0.0)
+    monkeypatch.setattr("gristmill.progress.counted_work.SECONDS_BETWEEN_EVENTS", 0.0)
+    with Display(), counted("process", 2, "tasks") as outer:
+        with counted("kernels", 4, "kernels") as inner:
+            inner.add(4)
+            say("kept")
+        outer.add(1)
+    said = [line.partition(" ")[0] for line in capsys.readouterr().err.splitlines()]
+    assert list(dict.fromkeys(said)) == ["kernels:", "kept", "process:"]
+
+
+def test_one_line_without_work(capsys: pytest.CaptureFixture[str]) -> None:
+    say("a line\x1b[2J")
+    assert capsys.readouterr().err == "a line\\x1b[2J\n"

@@ -14,7 +14,7 @@ from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 from gristmill import RecipeError, VerificationError, train_tokenizer
 from gristmill.errors import MachineError, SourceError
-from gristmill.progress.memory_use import free_memory
+from gristmill.system.memory_use import free_memory
 from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.rank_files import END_OF_TEXT
 from gristmill.tokens.tokenizer import Tokenizer

@@ -221,7 +221,7 @@ def size(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Predict what a run will cost, from a measured sample: tokens, time, memory and disk."""
+    """Predict what a run will cost, from a measured sample: tokens, time and disk."""
     from gristmill.reports.planning.size import lines
     from gristmill.reports.planning.size import size as ask
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gristmill.errors import MachineError, RecipeError, VerificationError
-from gristmill.progress.memory_use import free_memory
 from gristmill.store.parts import machine_errors, write_bytes
+from gristmill.system.memory_use import free_memory
 
 try:
     import torch

@@ -3,16 +3,16 @@ elsewhere, JSON lines with --json), results and warnings.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 from gristmill.errors import printable
-from gristmill.progress.counted_work import shown_by, time_left
-from gristmill.progress.memory_use import memory_of_all
-from gristmill.progress.progress_line import moves_cursor, short_text, state_text
+from gristmill.progress.counted_work import receiver, shown_by, state_text, time_left
+from gristmill.system.memory_use import memory_of_all
 
 EVERY = 5.0  # seconds between two plain lines; of long work SELDOM
 SELDOM = 60.0
@@ -32,12 +32,11 @@ class Display:
         self._json, self._patience = as_json, patience
         self._live = not as_json and moves_cursor(sys.stderr)
         self._bars: Any = None  # rich's
-        self._task: Any = None
+        self._tasks: dict[str, Any] = {}  # a bar for each phase under way that is shown
         self._transfers: dict[str, Any] = {}  # a bar for each current download
-        self._phase: dict[str, Any] = {}  # the event that began what is under way
-        self._began = self._last = 0.0
-        self._is_shown = False
-        self._memory = MemoryNow()
+        self._began: dict[str, float] = {}  # by phase under way
+        self._last = self._read = 0.0  # when a line was shown, when memory was read
+        self._memory_bytes = 0
         self._outer: Any = None
 
     def __enter__(self) -> "Display":
@@ -53,24 +52,25 @@ class Display:
 
     def show(self, event: dict[str, Any]) -> None:
         """Show one event."""
-        kind = event["event"]
+        kind, phase = event["event"], event.get("phase", "")
         if kind == "phase":
-            self._phase, self._is_shown = event, False
-            self._began = time.monotonic()
-            self._last = self._began if self._patience else self._last
+            self._began[phase] = time.monotonic()
+            self._last = self._began[phase] if self._patience else self._last
         if self._json:
-            if kind not in FREQUENT or "job" in event or self._due():
+            if kind not in FREQUENT or "job" in event or self._due(phase):
                 print(to_json(event), flush=True)
-        elif self._live:
-            self._show_bar(event)
+        elif kind == "line" and self._bars is not None:
+            self._bars.console.print(printable(event["text"]), markup=False, highlight=False)
         elif kind == "line":
             warn(event["text"])
+        elif self._live:
+            self._show_bar(event)
         elif kind == "done":
-            if self._is_shown or not self._patience:
-                warn(f"{event['phase']}: done in {event['seconds']:.1f} s")
-        elif kind in FREQUENT and self._due():
-            self._is_shown = True
-            warn(f"{event['phase']}: {state_text(event, self._memory.bytes)}")
+            if self._tasks.pop(phase, None) or not self._patience:
+                warn(f"{phase}: done in {event['seconds']:.1f} s")
+        elif kind in FREQUENT and self._due(phase):
+            self._tasks[phase] = True
+            warn(f"{phase}: {state_text(event, self._memory())}")
             for shard in event.get("shards", []):
                 warn(f"  {shard['shard']}: {_transfer(shard)}")
 
@@ -84,7 +84,7 @@ class Display:
 
         def on_bytes(done: int, total: int) -> None:
             seconds = time.monotonic() - began
-            if self._phase.get("phase") != phase and not self._json:
+            if phase not in self._began and not self._json:
                 self.show({"event": "phase", "phase": phase, "jobs": total, "unit": "bytes"})
             event = {"event": "progress", "phase": phase, "time": _now(), "done": done}
             left = time_left(seconds, done / total if total else 0.0)
@@ -93,52 +93,52 @@ class Display:
 
         return on_bytes
 
-    def _due(self) -> bool:
+    def _due(self, phase: str) -> bool:
         """Return whether a further line is due: the longer the work takes, the longer between
         two.
         """
         now = time.monotonic()
-        every = max(EVERY, (now - self._began) / 20 if self._began else 0.0)
+        every = max(EVERY, (now - self._began.get(phase, now)) / 20)
         if now - self._last < min(every, SELDOM):
             return False
         self._last = now
         return True
 
+    def _memory(self) -> int:
+        """Return the memory of all processes, read once in a while; 0: not known here."""
+        if time.monotonic() - self._read >= SECONDS_BETWEEN_READINGS:
+            self._memory_bytes, self._read = memory_of_all(), time.monotonic()
+        return self._memory_bytes
+
     # -- bars on a terminal
 
     def _show_bar(self, event: dict[str, Any]) -> None:
-        kind = event["event"]
-        if kind == "line":
-            if self._bars is None:
-                warn(event["text"])
-            else:
-                self._bars.console.print(printable(event["text"]), markup=False, highlight=False)
-        elif kind in ("done", "stopped"):
+        kind, phase = event["event"], event["phase"]
+        if kind in ("done", "stopped"):
             self._show_transfers([])
-            if self._patience:
+            self._began.pop(phase, None)
+            self._tasks.pop(phase, None)
+            if self._patience and not self._began:
                 self._stop_bars()
-        elif time.monotonic() - self._began >= self._patience:
-            if not self._is_shown:
-                self._is_shown = True
-                self._begin_bar()
+        elif time.monotonic() - self._began.get(phase, 0.0) >= self._patience:
+            if self._bars is None:
+                self._bars = _bars()
+                self._bars.start()
+            if phase not in self._tasks or kind == "phase":
+                self._tasks[phase] = self._bars.add_task(phase, total=event["jobs"], state="")
             if kind in FREQUENT:
-                narrow = self._bars.console.width < NARROW
-                state = short_text(event) if narrow else state_text(event, self._memory.bytes)
+                is_narrow = self._bars.console.width < NARROW
+                state = state_text(event, self._memory(), is_narrow=is_narrow)
                 self._bars.update(
-                    self._task, completed=event["done"], total=event["jobs"], state=state
+                    self._tasks[phase], completed=event["done"], total=event["jobs"], state=state
                 )
                 self._show_transfers(event.get("shards", []))
-
-    def _begin_bar(self) -> None:
-        if self._bars is None:
-            self._bars = _bars()
-            self._bars.start()
-        self._task = self._bars.add_task(self._phase["phase"], total=self._phase["jobs"], state="")
 
     def _stop_bars(self) -> None:
         if self._bars is not None:
             self._bars.stop()
         self._bars = None
+        self._tasks.clear()
 
     def _show_transfers(self, shards: list[dict[str, Any]]) -> None:
         for name in self._transfers.keys() - {shard["shard"] for shard in shards}:
@@ -156,18 +156,16 @@ class Display:
             )
 
 
-class MemoryNow:
-    """The memory of this process and of those that descend from it, read once in a while."""
+def moves_cursor(stream: TextIO) -> bool:
+    """Return whether a line on this stream can be written again: a terminal, and none that TERM
+    calls dumb.
+    """
+    return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
-    def __init__(self) -> None:
-        self._bytes, self._read = 0, 0.0
 
-    @property
-    def bytes(self) -> int:
-        """Return bytes; 0: not known here."""
-        if time.monotonic() - self._read >= SECONDS_BETWEEN_READINGS:
-            self._bytes, self._read = memory_of_all(), time.monotonic()
-        return self._bytes
+def say(line: str) -> None:
+    """Show a line where this thread's work is shown, otherwise on standard error."""
+    (receiver() or Display().show)({"event": "line", "text": line})
 
 
 def _bars() -> Any:
@@ -178,7 +176,7 @@ def _bars() -> Any:
 
     console = Console(stderr=True)
     state = TextColumn("{task.fields[state]}", table_column=Column(no_wrap=True, ratio=1))
-    name = TextColumn("{task.description:<9}", table_column=Column(no_wrap=True))
+    name = TextColumn("{task.description:<9}", table_column=Column(no_wrap=True, max_width=34))
     if console.width < NARROW:
         return Progress(name, state, console=console, expand=True, redirect_stdout=False)
     bar = BarColumn(bar_width=20 if console.width < 2 * NARROW else 40)

@@ -20,7 +20,7 @@ from gristmill.kernels.bpe_training.pieces import CountedPieces, PieceCounter
 from gristmill.kernels.jit.build import processors
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.kernels.pieces.patterns import mark
-from gristmill.progress.memory_use import free_memory
+from gristmill.system.memory_use import free_memory
 from gristmill.tables.columns import utf8_buffers
 from gristmill.training.texts import Amount, thinned
 

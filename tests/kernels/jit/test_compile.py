@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import pickle
-import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from numba.core import caching
@@ -217,22 +217,19 @@ def test_names_of_groups_are_of_modules() -> None:
         assert [module for module in keys.modules() if places.is_named(module, (name,))]
 
 
-def test_estimate_falls_between_two_kernels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_estimate_falls_between_two_kernels(tmp_path: Path) -> None:
     """What is left is counted again when a kernel is done, and runs down in between."""
     module = "hashing.pairs"
     folder = tmp_path / "building-xxxxxxxx" / keys.folder_name(module)
     folder.mkdir(parents=True)
-    progress = build._BuildProgress(tmp_path, folder.parent, [module], "")
-    said: list[str] = []
-    monkeypatch.setattr(progress._line, "show", said.append)
+    said: list[dict[str, Any]] = []
+    progress = build._BuildProgress(tmp_path, folder.parent, [module], "", said.append)
     (folder / "_agree.code").touch()
     for passed in (10, 15, 30, 1000):
-        progress._start -= passed
-        progress._end -= passed if said else 0
-        progress.show()
-    left = [int(re.findall(r"about (\d+) s left", text)[0]) for text in said]
+        progress.start -= passed
+        progress._end -= passed if len(said) > 1 else 0
+        progress.look()
+    left = [round(event["left_seconds"]) for event in said[1:]]
     assert left == sorted(left, reverse=True)
     assert left[0] == 10 * (keys.kernel_count(module) - 1)
     assert left[-1] == 1

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import TextIO
 
 from gristmill.kernels.jit import keys, pack, places
-from gristmill.progress.progress_line import ProgressLine, seconds_text
+from gristmill.progress.counted_work import Show, receiver, seconds_text
+from gristmill.progress.terminal import Display, say
 from gristmill.system import interpreter
 from gristmill.system.kernels_folder import is_ready, kernels_folder, note_ready
 
@@ -62,7 +63,7 @@ def ready(modules: Collection[str]) -> dict[str, Path | None]:
                     _hold(lock)
                     if lacking := [name for name in modules if places.is_missing(name)]:
                         if difference := pack.difference():
-                            ProgressLine().end(f"gristmill: {difference}")
+                            say(f"gristmill: {difference}")
                         fill(root, lacking)
     except OSError:
         pass
@@ -74,7 +75,7 @@ def _hold(lock: TextIO) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        ProgressLine().end("gristmill: waiting for another process, which compiles the kernels")
+        say("gristmill: waiting for another process, which compiles the kernels")
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
@@ -86,16 +87,20 @@ def fill(root: Path, lacking: list[str], level: str = "") -> None:
     for left in root.glob("building-*"):
         shutil.rmtree(left, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix="building-", dir=root))
-    progress = _BuildProgress(root, folder, lacking, level)
     environment = {**os.environ, BUILDING: str(folder), places.ONLY: ",".join(lacking)}
     environment.pop(pack.LEVEL, None)
     environment |= pack.compiler_settings(level) if level else {}
+    show = receiver()
     try:
-        if complaints := _compile_in(
-            environment, min(processors(), MOST_BUILDERS, len(lacking)), progress.show
-        ):
+        with Display() as display:
+            progress = _BuildProgress(root, folder, lacking, level, show or display.show)
+            count = min(processors(), MOST_BUILDERS, len(lacking))
+            complaints = _compile_in(environment, count, progress.look)
+            progress.end()
+        if complaints:
             raise OSError(f"compiling kernels failed:\n{complaints}")
-        progress.end()
+        took = seconds_text(time.monotonic() - progress.start)
+        say(f"gristmill: {progress.kernels} kernels compiled in {took}, kept in {root}")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -204,25 +209,28 @@ def keep(module: str) -> None:
 
 
 class _BuildProgress:
-    """Shows how many kernels are compiled, and about how long the rest takes.
+    """Reports how many kernels are compiled, and about how long the rest takes.
 
     Time is expected to be in proportion to the length of source; long modules come first. Between
     two kernels what is left only gets less.
     """
 
-    def __init__(self, root: Path, folder: Path, lacking: list[str], level: str) -> None:
-        self._root, self._folder, self._start = root, folder, time.monotonic()
+    def __init__(
+        self, root: Path, folder: Path, lacking: list[str], level: str, show: Show
+    ) -> None:
+        self._root, self._folder, self._show = root, folder, show
         self._names = {keys.folder_name(module, level): module for module in lacking}
-        self._kernels = sum(map(keys.kernel_count, lacking))
         self._all = sum(len(keys.sources()[module]) for module in lacking)
+        self._done, self._end = 0, 0.0  # when all is expected to be done
+        self.kernels, self.start = sum(map(keys.kernel_count, lacking)), time.monotonic()
         named = f" of {', '.join(lacking)}" if len(lacking) <= MOST_NAMED else ""
         once = f" for {level}" if level else " (once on this machine)"
-        self._what = f"gristmill: compiling kernels{named}{once}"
-        self._line = ProgressLine()
-        self._done, self._end = 0, 0.0  # when all is expected to be done
+        phase = f"compiling kernels{named}{once}"
+        self._event = {"phase": phase, "jobs": self.kernels, "unit": "kernels"}
+        self._show({"event": "phase", **self._event})
 
-    def show(self) -> None:
-        """Look which kernels are compiled, and show it."""
+    def look(self) -> None:
+        """Look which kernels are compiled, and report it."""
         done, weight, now = 0, 0.0, time.monotonic()
         at_work = {entry.name: entry for entry in os.scandir(self._folder) if entry.is_dir()}
         for name in self._names.keys() & {*at_work, *os.listdir(self._root)}:
@@ -233,17 +241,14 @@ class _BuildProgress:
                     count = len(os.listdir(at_work[name]))
             done += count
             weight += count * len(keys.sources()[module]) / all_of_it
-        text = f"{self._what}: {done} of {self._kernels}"
+        event = {"event": "progress", "done": done, "seconds": now - self.start, **self._event}
         if weight > self._all / 20:
             if done != self._done:
                 self._done = done
-                self._end = now + (now - self._start) * (self._all - weight) / weight
-            text += f", about {seconds_text(max(self._end - now, 1))} left"
-        self._line.show(text)
+                self._end = now + (now - self.start) * (self._all - weight) / weight
+            event["left_seconds"] = max(self._end - now, 1)
+        self._show(event)
 
     def end(self) -> None:
-        """Show that all are compiled."""
-        took = seconds_text(time.monotonic() - self._start)
-        self._line.end(
-            f"gristmill: {self._kernels} kernels compiled in {took}, kept in {self._root}"
-        )
+        """Report that nothing is at work any more."""
+        self._show({"event": "stopped", **self._event})

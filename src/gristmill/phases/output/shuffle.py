@@ -28,9 +28,9 @@ from gristmill.corpus.corpus import Corpus
 from gristmill.engine.engine import Session
 from gristmill.engine.executor import fresh
 from gristmill.phases.output.repeats import Values, count_repeats, join_labels
-from gristmill.progress.memory_use import free_memory
 from gristmill.store.parts import Part
 from gristmill.store.proof import proven
+from gristmill.system.memory_use import free_memory
 from gristmill.tables.schema import shard_name
 from gristmill.tokens.ordered_documents import OrderedDocuments
 from gristmill.tokens.shards import (

@@ -2,14 +2,13 @@
 
     plan      the raw shards and their bytes, as `run --dry-run` lists them
     sample    the first bytes of several shards of each source                 size_sample.py
-    runs      with one worker: one that loads code, a small one, the sample    meter.py
+    runs      with one worker: one that loads code, a small one, the sample
     predict   documents grow with the raw bytes of their source, and the rest with the documents
 
 Processor time of a phase is fixed + each * documents: the line through the small run and the
 sample. Wall time is processor time over the processes that share it. What is not linear:
 
     largest shard    a phase over shards takes no less wall time than it needs for this one
-    memory           of deduplicate and assemble grows with all documents, up to a limit for tables
     tables           of deduplicate, on disk until it ends, grow with all documents and their text
     per shard        samples of dropped texts, plan and records grow with the number of shards
     copies           a sample contains fewer than the whole: what is kept, tokens and disk are
@@ -19,6 +18,7 @@ sample. Wall time is processor time over the processes that share it. What is no
 import math
 import os
 import tempfile
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gristmill.corpus.corpus import Corpus
-from gristmill.engine.relations import RELATIONS_MEMORY_MB
 from gristmill.errors import SourceError
 from gristmill.phases.all_phases import PHASES
 from gristmill.phases.inputs.fetch import Asked, Row
@@ -36,27 +35,40 @@ from gristmill.phases.running.progress import Progress
 from gristmill.pipeline import Planned, Run, prepare, run
 from gristmill.progress.counted_work import timed
 from gristmill.recipe import Loaded, Recipe, check_pages, load, make_step, refuse_code, with_classes
-from gristmill.reports.planning.meter import Meter, PhaseCost
 from gristmill.reports.planning.size_sample import LEAST, SampledShard, choose, cut, take_packed
 from gristmill.store.http.settings import Settings, merge_settings
 from gristmill.store.http.urls import is_url
+from gristmill.system.memory_use import PROC, processes
 from gristmill.tables.schema import shard_name
-from gristmill.tokens.sorted_runs import choose_order
 
 SAMPLE = 16 << 20  # bytes of raw shards to measure
 SCOPES = {"fetch": "fetch", **{phase.name: phase.scope for phase in PHASES}}
 COUNTS = ("documents", "kept", "text_bytes", "tokens")
-DOCUMENT_BYTES = 60  # of memory a document, in the process that deduplicates or assembles
-TABLES_BYTES = (RELATIONS_MEMORY_MB + 128) << 20  # of memory, the most that deduplicate takes
 WORD_BYTES = 6.0  # of text a word, about; a text that is compared has a shingle of 8 bytes for each
 LEAST_RANGE = 0.05
+
+
+class Meter:
+    """Measures the processor seconds of each phase of a run, of all processes together; without
+    /proc (macOS) seconds of wall time.
+    """
+
+    def __init__(self) -> None:
+        self.phases: dict[str, float] = {}
+
+    def show(self, event: dict[str, Any]) -> None:
+        """Take an event of the run (phases/running/progress.py)."""
+        if event["event"] in ("phase", "done"):
+            now = sum(processes().values()) if PROC.exists() else time.perf_counter()
+            before = self.phases.get(event["phase"], 0.0)
+            self.phases[event["phase"]] = before + (now if event["event"] == "done" else -now)
 
 
 class SampleRun(NamedTuple):
     """A measured run over a sample."""
 
     shards: list[tuple[SampledShard, dict[str, int]]]  # with their COUNTS
-    phases: dict[str, PhaseCost]  # in their order
+    phases: dict[str, float]  # their processor seconds, in their order
     folders: dict[str, int]  # bytes; "": files beside the folders
 
     def total(self, count: str, factors: dict[str, float] | None = None) -> float:
@@ -167,8 +179,8 @@ def _run(whole: Run, shards: list[SampledShard], root: Path, allow_code: bool) -
     changes |= _without_numbers(whole.recipe)
     recipe = Loaded(msgspec.structs.replace(whole.recipe, **changes), whole.folder)
     cache = whole.transfer.cache.root
-    with Meter() as meter:
-        run(recipe, out=root, workers=1, cache_dir=cache, allow_code=allow_code, show=meter.show)
+    meter = Meter()
+    run(recipe, out=root, workers=1, cache_dir=cache, allow_code=allow_code, show=meter.show)
     corpus, counted = Corpus(root), []
     times = _repeats(corpus, recipe.recipe)
     for planned in write_manifest.read_plan(corpus, None).shards:
@@ -251,7 +263,6 @@ def _predict(
         "range": spread(run, factors),
         "machines": [{"machines": one, "cores": cores} for one, cores in machines],
         "phases": phases,
-        "memory": _memory(run, counts, near is not None, machines[0][1]),
         "disk": {
             "peak": round(held + tables),
             "end": round(held - dropped),
@@ -315,7 +326,7 @@ def line(small: SampleRun, run: SampleRun, phase: str) -> tuple[float, float]:
     runs.
     """
     (least, first), (most, last) = (
-        (one.total("documents"), one.phases.get(phase, PhaseCost()).cpu) for one in (small, run)
+        (one.total("documents"), one.phases.get(phase, 0.0)) for one in (small, run)
     )
     if most < 2 * least or last <= first:
         return 0.0, last / max(most, 1)  # too close to separate
@@ -351,27 +362,8 @@ def _processes(scope: str, shards: int, sources: int, machines: int, cores: int)
     return max(1, min(jobs, cores if scope == "fetch" else machines * cores))
 
 
-def _memory(run: SampleRun, counts: dict[str, int], near: bool, workers: int) -> dict[str, int]:
-    """Return bytes: of a worker, of a process that deduplicates or assembles, of the main process,
-    and of this machine, at most.
-    """
-    worker, whole = (
-        max((one.worker for phase, one in run.phases.items() if SCOPES[phase] in scopes), default=0)
-        for scopes in (["shard"], ["source", "corpus"])
-    )
-    if whole:
-        more = max(counts["documents"] - run.total("documents"), 0)
-        tables = min(512 * more, TABLES_BYTES) if near else 0
-        sorted_tokens = 6 * max(counts["tokens"] - run.total("tokens"), 0)  # 2 bytes each, 3 times
-        in_runs = 3 * workers * choose_order(0, int(sorted_tokens) // 3).run_bytes
-        whole += round(DOCUMENT_BYTES * more + max(tables, min(sorted_tokens, in_runs)))
-    driver = max(one.driver for one in run.phases.values())
-    machine = driver + workers * worker + whole
-    return {"worker": worker, "corpus": whole, "driver": driver, "machine": machine}
-
-
 def lines(cost: dict[str, Any]) -> list[str]:
-    """For people: counts, a line for each phase, memory, disk, and the limits of the prediction."""
+    """For people: counts, a line for each phase, disk, and the limits of the prediction."""
     here, there = (f"{one['machines']} x {one['cores']} cores" for one in cost["machines"])
     phases = [(one["phase"], one["cpu_hours"], *one["wall_hours"]) for one in cost["phases"]]
     phases.append(("in all", *(sum(one[place] or 0.0 for one in phases) for place in (1, 2, 3))))
@@ -379,7 +371,7 @@ def lines(cost: dict[str, Any]) -> list[str]:
     if cost["range"] is not None:
         spread = f"{cost['range']:.0%} more or less, if all shards are like those of the sample"
     tokens = f", {cost['tokens']:,} tokens" if cost["tokens"] is not None else ""
-    sample, memory, disk = cost["sample"], cost["memory"], cost["disk"]
+    sample, disk = cost["sample"], cost["disk"]
     return f"""\
 {cost["shards"]:,} raw shards, {_gb(cost["raw_bytes"])}; {cost["unknown"]:,} of unknown size
 to fetch: {_gb(cost["to_fetch"])}
@@ -389,8 +381,6 @@ range: {spread}
 {"minutes":<16}{"processors":>18}{here:>18}{there:>18}
 {chr(10).join(f"{name:<16}{''.join(map(_minutes, values))}" for name, *values in phases)}
 
-memory: a worker {_gb(memory["worker"])}, deduplicate or assemble {_gb(memory["corpus"])}
-memory of this machine: at most {_gb(memory["machine"])}
 disk: at most {_gb(disk["peak"])}; in the end {_gb(disk["end"])}
 of which the cache {_gb(disk["cache"])}, work/ {_gb(disk["folders"].get("work", 0))}
 measured with one worker: {sample["documents"]:,} documents of {sample["shards"]:,} raw shards

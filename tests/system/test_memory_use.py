@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.progress import memory_use
-from gristmill.progress.memory_use import free_memory
+from gristmill.system import memory_use
+from gristmill.system.memory_use import free_memory
 
 
 def test_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
