@@ -20,7 +20,7 @@ import gristmill
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.reports.documents import explore_open
 from gristmill.reports.documents.document_map import DocumentMap
-from gristmill.reports.documents.explored_documents import FIRST, LAST
+from gristmill.reports.documents.explore import FIRST, LAST
 from tests.support import ROOT
 from tests.support.corpora import article, jsonl, pages
 

@@ -13,7 +13,7 @@ from gristmill.corpus.funnel import Funnel
 from gristmill.corpus.parents import DEFAULT, parent_id
 from gristmill.engine.relations import pattern
 from gristmill.errors import ArgumentError, MachineError, RecipeError, VerificationError
-from gristmill.reports.integrity.verify import finished
+from gristmill.reports.integrity.verify import check_size, finished
 from gristmill.store.parts import Part, read_batches, read_rows
 from gristmill.tables.schema import shard_number
 from gristmill.trainer_formats.kept_texts import KeptTexts
@@ -73,18 +73,7 @@ class OpenCorpus:
             )
         parts = sorted(known[table], key=lambda part: (len(part.path), part.path))
         for part in parts:
-            try:
-                size = (self.path / part.path).stat().st_size
-            except OSError as error:
-                raise VerificationError(
-                    f"{self.path / part.path}: {error.strerror}, and the manifest names it: "
-                    "run the recipe again"
-                ) from error
-            if size != part.size:
-                raise VerificationError(
-                    f"{self.path / part.path}: {size:,} bytes, and the manifest says "
-                    f"{part.size:,}: `gristmill verify` shows all damage"
-                )
+            check_size(self.path, part)
         return [self.path / part.path for part in parts]
 
     @one_or_more("columns")

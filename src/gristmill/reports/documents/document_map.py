@@ -4,9 +4,8 @@
     that have the bucket), length 1 -> the two axes along which the documents differ most (principal
     components, Hotelling 1933)
 
-The axes come from at most FITTED documents, by orthogonal iteration (Golub and Van Loan, Matrix
-Computations, 8.2) from a fixed start; numpy alone computes them, so that the same documents and
-libraries give the same map.
+The axes come from at most FITTED documents; numpy alone computes them, so that the same documents
+and libraries give the same map.
 """
 
 from collections.abc import Iterable
@@ -19,8 +18,6 @@ from gristmill.tables.columns import utf8_buffers
 BUCKETS = 512
 BITS = 10  # of the kernel's own buckets, the fewest that it makes
 FITTED = 10_000  # documents
-ITERATED = 8  # directions, of which two are the axes: the more, the fewer iterations
-ITERATIONS = 50
 ROWS = 4_096  # that are placed at once: 16 MB
 
 
@@ -68,12 +65,7 @@ def _axes(centred: np.ndarray) -> np.ndarray:
     """Return the two directions in which rows (n, BUCKETS) differ most: (BUCKETS, 2), the first one
     more than the second.
     """
-    scatter = centred.T @ centred
-    found = np.random.default_rng(0).standard_normal((BUCKETS, ITERATED))
-    for _ in range(ITERATIONS):
-        found, _ = np.linalg.qr(scatter @ found)
-    values, turned = np.linalg.eigh(found.T @ scatter @ found)
-    return np.asarray(found @ turned[:, np.argsort(-values)[:2]])
+    return np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1]
 
 
 def _counts(texts: pa.Array) -> np.ndarray:

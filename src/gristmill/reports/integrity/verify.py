@@ -123,6 +123,21 @@ def _check_pin(root: Path, pin: str, lock: str, content: str) -> None:
         )
 
 
+def check_size(root: Path, part: Part) -> None:
+    """Raise VerificationError for a part that is not there, or not whole."""
+    try:
+        size = (root / part.path).stat().st_size
+    except OSError as error:
+        raise VerificationError(
+            f"{root / part.path}: {error.strerror}, and the manifest names it: run the recipe again"
+        ) from error
+    if size != part.size:
+        raise VerificationError(
+            f"{root / part.path}: {size:,} bytes, and the manifest says {part.size:,}: "
+            f"`gristmill verify {root}` shows all damage"
+        )
+
+
 def finished(root: Path) -> tuple[Manifest, bytes]:
     """Return a corpus' manifest and its bytes, after checking its lock. Raises
     VerificationError.
