@@ -46,7 +46,7 @@ def documents() -> pa.RecordBatch:
 def judged(documents: pa.RecordBatch, calls: list[NamedStep], **options: Any) -> Judged:
     fields = [schema.DOCUMENTS.field("document")]
     for call in calls:
-        said = call.call(documents.slice(0, 0), BatchTexts(documents["text"].slice(0, 0)))
+        _, said = call.call(documents.slice(0, 0), BatchTexts(documents["text"].slice(0, 0)))
         fields += [
             pa.field(f"{call.name}.{name}", column.type) for name, column in said.measures.items()
         ]

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from gristmill.errors import ArgumentError
 from gristmill.filters.api.custom import RESERVED, function_measure
-from gristmill.filters.api.judge import Judged, Judgement, NamedStep, make_schemas, named
+from gristmill.filters.api.judge import Judged, NamedStep, make_schemas, named
 from gristmill.filters.api.judge import judge as judge_rows
 from gristmill.filters.api.one_text import judge_one
 from gristmill.filters.api.step import Step, keep_all
@@ -270,7 +270,7 @@ def _ready(step: Filter) -> LoadedStep:
         measure = function_measure(name, step)
         call = NamedStep(name, partial(_of_function, measure))
     nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
-    said = call.call(nothing, BatchTexts(nothing["text"]))
+    _, said = call.call(nothing, BatchTexts(nothing["text"]))
     filled = [] if said.text is None else ["text", *said.columns]
     if getattr(step, "takes_pages", False):  # without a page it fills nothing
         filled += ["title", "declared_language"]
@@ -278,8 +278,8 @@ def _ready(step: Filter) -> LoadedStep:
 
 
 def _of_function(measure: Any, batch: pa.RecordBatch, texts: BatchTexts) -> Any:
-    reason = measure(batch).measures["reason"]
-    return Judgement(reason, *keep_all(len(batch))[1:], {"reason": reason})
+    measured = measure(batch)
+    return keep_all(len(batch))._replace(reason=measured.measures["reason"]), measured
 
 
 def _found(what: str, location: str) -> Any:

@@ -12,31 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.filters.api.step import Measured, Step, keep_all
+from gristmill.filters.api.step import Decision, Measured, Step, keep_all
 from gristmill.filters.api.texts import BatchMeasure, BatchTexts, TextMeasure
 from gristmill.tables.schema import DOCUMENTS, VERDICTS
-
-
-class Judgement(NamedTuple):
-    """What a step says of the n rows of a batch: its decision, and what it measured
-    (filters.api.step).
-    """
-
-    reason: pa.Array  # (n,) string, without the step's name; null keeps the row
-    value: pa.Array  # (n,) float64
-    threshold: pa.Array  # (n,) float64
-    measures: Mapping[str, pa.Array]
-    text: pa.Array | None = None  # (n,) string: as the step rewrites it
-    columns: Mapping[str, pa.Array] = {}  # other columns that it fills
-    found: pa.RecordBatch | None = None  # rows of a table of its own
-    texts: BatchTexts | None = None  # of `text`: what the step has found in it already
 
 
 class NamedStep(NamedTuple):
     """A step under the name that its reasons carry."""
 
     name: str
-    call: Callable[[pa.RecordBatch, BatchTexts], Judgement]  # a batch, and the texts of its rows
+    # of a batch and the texts of its rows
+    call: Callable[[pa.RecordBatch, BatchTexts], tuple[Decision, Measured]]
     texts_only: bool = False  # it looks at nothing but texts, and costs little
     reads: str | None = None  # the measure of an earlier step that it is given as texts.labels
 
@@ -52,6 +38,10 @@ class Judged(NamedTuple):
     dropped: list[pa.RecordBatch]
     # by step, the rows for its own table, in document order
     found: Mapping[str, Sequence[pa.RecordBatch]] = {}
+    # of what was judged before: the signatures that are there, and the rows of `kept` without one;
+    # null: none, and all
+    signatures: pa.RecordBatch | None = None
+    unsigned: pa.RecordBatch | None = None
 
 
 # Of a batch's bytes: dropped texts of as many are still measured by steps that look at texts only,
@@ -68,15 +58,14 @@ def named(
     own.
     """
 
-    def call(batch: pa.RecordBatch, texts: BatchTexts) -> Judgement:
+    def call(batch: pa.RecordBatch, texts: BatchTexts) -> tuple[Decision, Measured]:
         if isinstance(measure, TextMeasure):
             found = measure.measure(texts)
         elif isinstance(measure, BatchMeasure):
             found = measure.measure(batch, texts)
         else:
             found = measure(batch)
-        said = step.decide(found.measures) if found.measures else keep_all(len(batch))
-        return Judgement(*said, found.measures, found.text, found.columns, found.found, found.texts)
+        return (step.decide(found.measures) if found.measures else keep_all(len(batch))), found
 
     if isinstance(measure, BatchMeasure):
         return NamedStep(name or step.name, call, measure.texts_only, measure.reads)
@@ -91,7 +80,7 @@ def make_schemas(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema
     fields = []
     found = {}
     for step in steps:
-        said = step.call(nothing, BatchTexts(nothing["text"]))
+        _, said = step.call(nothing, BatchTexts(nothing["text"]))
         if said.found is not None:
             found[step.name] = said.found.schema
         fields += [
@@ -134,17 +123,19 @@ def judge(
             break
         if step.reads is not None:
             rows.texts.labels = rows.of_batch(batch["document"], measured.get(step.reads))
-        said = of_text(step.call(rows.batch, rows.texts))
-        if said.found is not None:
-            found.setdefault(step.name, []).append(said.found)
+        decision, own = of_text(*step.call(rows.batch, rows.texts))
+        if own.found is not None:
+            found.setdefault(step.name, []).append(own.found)
         places = rows.places_in(batch["document"], only_kept=not everything)
-        for name, column in said.measures.items():
+        for name, column in own.measures.items():
             full = f"{step.name}.{name}"
             column = column.cast(measures.field(full).type)
             measured[full] = column if places is None else column.take(places)
-        named = pc.binary_join_element_wise(step.name, rows.of_kept(said.reason), ".")
-        rows.drop(verdicts.note(rows.batch, named.cast(pa.string()), said.value, said.threshold))
-        rows.rewrite(said)
+        named = pc.binary_join_element_wise(step.name, rows.of_kept(decision.reason), ".")
+        rows.drop(
+            verdicts.note(rows.batch, named.cast(pa.string()), decision.value, decision.threshold)
+        )
+        rows.rewrite(own)
     rows.take_out()
     table = verdicts.table()
     kept = rows.batch
@@ -159,16 +150,15 @@ def judge(
     return Judged(kept, table, columns, verdicts.dropped, found)
 
 
-def of_text(said: Judgement) -> Judgement:
-    """Return what a rewriting step says, with the rule that a document without text is dropped."""
-    if said.text is None:
-        return said
-    left = pc.binary_length(said.text).cast(pa.int64())
-    empty = pc.and_(pc.equal(left, 0), pc.is_null(said.reason))
-    return said._replace(
-        reason=pc.if_else(empty, EMPTY, said.reason).cast(pa.string()),
-        measures={**said.measures, LEFT: left},
-    )
+def of_text(decision: Decision, found: Measured) -> tuple[Decision, Measured]:
+    """Return what a step says, with the rule that a document left without text is dropped."""
+    if found.text is None:
+        return decision, found
+    left = pc.binary_length(found.text).cast(pa.int64())
+    empty = pc.and_(pc.equal(left, 0), pc.is_null(decision.reason))
+    reason = pc.if_else(empty, EMPTY, decision.reason).cast(pa.string())
+    measures = {**found.measures, LEFT: left}
+    return decision._replace(reason=reason), found._replace(measures=measures)
 
 
 class _JudgedRows:
@@ -236,7 +226,7 @@ class _JudgedRows:
             self._kept = pa.array(np.ones(len(self.batch), bool))
             self._texts = None
 
-    def rewrite(self, said: Judgement) -> None:
+    def rewrite(self, said: Measured) -> None:
         """Fill in what a step rewrites."""
         new = dict(said.columns) if said.text is None else {"text": said.text, **said.columns}
         for name, column in new.items():

@@ -35,14 +35,14 @@ def judge_one(text: str, steps: Sequence[tuple[NamedStep, pa.Schema]]) -> OneJud
     measures: dict[str, Any] = {}
     rewritten: str | None = None
     for place, (step, _) in enumerate(steps):
-        said = of_text(step.call(batch, texts))
+        decision, said = of_text(*step.call(batch, texts))
         for name, column in said.measures.items():
             measures[f"{step.name}.{name}"] = column[0].as_py()
-        reason = said.reason[0].as_py()
+        reason = decision.reason[0].as_py()
         if reason is not None:
             for _, later in steps[place + 1 :]:
                 measures |= dict.fromkeys(later.names[1:])
-            value, threshold = said.value[0].as_py(), said.threshold[0].as_py()
+            value, threshold = decision.value[0].as_py(), decision.threshold[0].as_py()
             return OneJudged(f"{step.name}.{reason}", value, threshold, measures, None)
         if said.text is not None or said.columns:
             new = said.columns if said.text is None else {**said.columns, "text": said.text}

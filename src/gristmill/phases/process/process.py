@@ -40,7 +40,7 @@ from gristmill.phases.process.process_task import (
     Steps,
     make_signing,
 )
-from gristmill.phases.process.reuse import Old, Reused, usable
+from gristmill.phases.process.reuse import Old, usable
 from gristmill.phases.process.samples import Sampler
 from gristmill.recipe import Source, format_location
 from gristmill.source import pack
@@ -277,12 +277,11 @@ def _process(task: ProcessTask, on_progress: Callable[[int], None], proof: Proof
                 task.steps.made(), sampler, judged, everything=task.measure == "all"
             )
         else:
-            # no generator expression: its variable would hold a batch while the next is made
-            last, parts = None, map(_new, judged())
+            last, parts = None, judged()
         outputs = ProcessTables(stack, corpus, name, task, measures, found, tables)
         for part in parts:
             with clock.of("write"):
-                outputs.write(part.judged)
+                outputs.write(part)
             if settings is not None:
                 with clock.of("sign"):
                     outputs.sign(part, settings)
@@ -327,10 +326,6 @@ def _reader(task: ProcessTask, proof: Proof) -> ShardReader | PackReader:
         name=task.name,
         proof=proof,
     )
-
-
-def _new(judged: Judged) -> Reused:
-    return Reused(judged, None, judged.kept)
 
 
 def _counted(counts: dict[str, Any], before: int) -> RawCounts:

@@ -14,7 +14,7 @@ from gristmill.engine import allocation
 from gristmill.filters.api.judge import Judged
 from gristmill.filters.lists.withdrawn import REASON as WITHDRAWN
 from gristmill.phases.process.process_task import ProcessTask
-from gristmill.phases.process.reuse import Reused, merged
+from gristmill.phases.process.reuse import merged
 from gristmill.phases.process.samples import Sampler
 from gristmill.store.parts import Part, TableWriter, writing_table
 from gristmill.tables import schema
@@ -85,18 +85,17 @@ class ProcessTables:
         self.kept += len(judged.kept)
         self.kept_bytes += judged.kept["text"].nbytes
 
-    def sign(self, part: Reused, settings: Deduplicate) -> None:
+    def sign(self, part: Judged, settings: Deduplicate) -> None:
         """Write the signatures of what was kept: those that are there, and those of what is new."""
         batches = [] if part.signatures is None else [part.signatures]
-        if len(part.fresh):
+        unsigned = part.kept if part.unsigned is None else part.unsigned
+        if len(unsigned):
             labels = None
             if self._within is not None:
-                every = part.judged.measures
-                rows = np.searchsorted(
-                    every["document"].to_numpy(), part.fresh["document"].to_numpy()
-                )
-                labels = every[self._within].take(pa.array(rows))
-            batches.append(sign(part.fresh, settings, labels))
+                every = part.measures["document"].to_numpy()
+                rows = np.searchsorted(every, unsigned["document"].to_numpy())
+                labels = part.measures[self._within].take(pa.array(rows))
+            batches.append(sign(unsigned, settings, labels))
         if len(batches) > 1:
             batches = [merged(*batches)]
         for batch in batches:

@@ -13,7 +13,7 @@ The result is a fresh run's, byte for byte. Where nothing must be read the raw s
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,14 +30,6 @@ from gristmill.phases.process.samples import Sampler
 from gristmill.store.parts import read_batches
 from gristmill.store.proof import damage
 from gristmill.tables import schema
-
-
-class Reused(NamedTuple):
-    """A stretch of a shard's rows."""
-
-    judged: Judged
-    signatures: pa.RecordBatch | None  # of documents that were kept before, and are
-    fresh: pa.RecordBatch  # DOCUMENTS that are kept and not signed yet
 
 
 def usable(corpus: Corpus, record: Record[Any], measuring: str) -> bool:
@@ -80,7 +72,7 @@ class Old:
         read: Callable[[np.ndarray], Iterator[Judged]],
         *,
         everything: bool,
-    ) -> Iterator[Reused]:
+    ) -> Iterator[Judged]:
         """Yield the shard's rows as the steps decide now.
 
         `read` judges documents of the raw shard (sorted int64) anew.
@@ -116,10 +108,8 @@ class Old:
             part = self._stretch(
                 measures, verdicts, said, fresh, steps, samples, documents, signatures, everything
             )
-            left = {
-                step: [self._left(step, rows, part.judged, fresh)] for step, rows in found.items()
-            }
-            yield part._replace(judged=part.judged._replace(found=left))
+            left = {step: [self._left(step, rows, part, fresh)] for step, rows in found.items()}
+            yield part._replace(found=left)
 
     def _found(self) -> "dict[str, _SortedBatches]":
         """By step what its own table holds."""
@@ -131,7 +121,7 @@ class Old:
         return found
 
     def _left(
-        self, step: str, found: "_SortedBatches", judged: Judged, fresh: "_NewlyJudged | None"
+        self, step: str, found: "_SortedBatches", judged: Judged, fresh: Judged | None
     ) -> pa.RecordBatch:
         """Return rows that a step found, of documents whose measures of it are there; those of
         documents judged anew in place of old ones.
@@ -141,9 +131,9 @@ class Old:
         column = next(name for name in judged.measures.schema.names if name.startswith(f"{step}."))
         there = judged.measures["document"].filter(pc.is_valid(judged.measures[column]))
         if fresh is not None:
-            part = fresh.between(int(numbers[0]), int(numbers[-1]))
+            part = _between(fresh, int(numbers[0]), int(numbers[-1]))
             old = rows.filter(pc.invert(pc.is_in(rows["document"], part.verdicts["document"])))
-            rows = merged(old, part.found[step]) if step in part.found else old
+            rows = merged(old, part.found[step][0]) if step in part.found else old
         return rows.filter(pc.is_in(rows["document"], there))
 
     def _rows(self) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch]]:
@@ -158,13 +148,13 @@ class Old:
         measures: pa.RecordBatch,
         verdicts: pa.RecordBatch,
         said: Any,
-        fresh: "_NewlyJudged | None",
+        fresh: Judged | None,
         steps: Sequence[Step],
         samples: pa.Table,
         documents: "_SortedBatches",
         signatures: "_SortedBatches | None",
         everything: bool,
-    ) -> Reused:
+    ) -> Judged:
         numbers = verdicts["document"].to_numpy()
         last = int(numbers[-1])
         if not everything:
@@ -186,12 +176,12 @@ class Old:
         dropped = [_stored_samples(samples, new)]
         anew = kept.slice(0, 0)
         if fresh is not None:
-            part = fresh.between(int(numbers[0]), last)
+            part = _between(fresh, int(numbers[0]), last)
             new, measures = _replaced(new, part.verdicts), _replaced(measures, part.measures)
             anew = part.kept
             kept = merged(kept, anew)
             dropped += part.dropped
-        return Reused(Judged(kept, new, measures, dropped), signed, anew)
+        return Judged(kept, new, measures, dropped, {}, signed, anew)
 
 
 class _SortedBatches:
@@ -235,34 +225,24 @@ def merged(one: pa.RecordBatch, other: pa.RecordBatch) -> pa.RecordBatch:
     return both.take(pa.array(np.argsort(both["document"].to_numpy(), kind="stable")))
 
 
-class _NewlyJudged(NamedTuple):
-    """What was judged anew."""
+def _between(judged: Judged, first: int, last: int) -> Judged:
+    """Return the rows from one document to another."""
 
-    kept: pa.RecordBatch
-    verdicts: pa.RecordBatch
-    measures: pa.RecordBatch
-    dropped: list[pa.RecordBatch]
-    found: Mapping[str, pa.RecordBatch]  # by step
+    def cut(batch: pa.RecordBatch) -> pa.RecordBatch:
+        start, stop = np.searchsorted(batch["document"].to_numpy(), [first, last + 1])
+        return batch.slice(start, stop - start)
 
-    def between(self, first: int, last: int) -> "_NewlyJudged":
-        """Return its rows from one document to another."""
-
-        def cut(batch: pa.RecordBatch) -> pa.RecordBatch:
-            numbers = batch["document"].to_numpy()
-            start, stop = np.searchsorted(numbers, [first, last + 1])
-            return batch.slice(start, stop - start)
-
-        found = {step: cut(rows) for step, rows in self.found.items()}
-        return _NewlyJudged(
-            cut(self.kept),
-            cut(self.verdicts),
-            cut(self.measures),
-            [cut(one) for one in self.dropped],
-            found,
-        )
+    return Judged(
+        cut(judged.kept),
+        cut(judged.verdicts),
+        cut(judged.measures),
+        [cut(rows) for rows in judged.dropped],
+        {step: [cut(rows) for rows in found] for step, found in judged.found.items()},
+    )
 
 
-def _gather(judged: list[Judged]) -> _NewlyJudged | None:
+def _gather(judged: list[Judged]) -> Judged | None:
+    """Return what was judged as one."""
     if not judged:
         return None
 
@@ -275,8 +255,8 @@ def _gather(judged: list[Judged]) -> _NewlyJudged | None:
     for part in judged:
         for step, batches in part.found.items():
             found.setdefault(step, []).extend(batches)
-    joined = {step: _joined(batches) for step, batches in found.items()}
-    return _NewlyJudged(kept, verdicts, measures, dropped, joined)
+    joined = {step: [_joined(batches)] for step, batches in found.items()}
+    return Judged(kept, verdicts, measures, dropped, joined)
 
 
 def _replaced(rows: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
