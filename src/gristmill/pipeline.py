@@ -148,6 +148,7 @@ def run(
         workers=engines.worker_count(workers),
         asked=fetch.Asked(allow_missing, check_inputs, replace, remove),
         cache_bytes=cache_bytes,
+        resume_only=resume_only,
     )
     engines.check(engine)
     if engine == "local":  # before a phase is shown, whose time would seem to be that of compiling
@@ -155,7 +156,6 @@ def run(
     for folder in (made.transfer.cache.root, kernels_folder()):
         if line := writable_by_others(folder):
             made.progress.line(line)
-    made.transfer.resume_only = resume_only
     if shards is not None:
         return made.go_part(part_of_shards.parse(shards, engine), until)
     lock = made.corpus.hold(made.progress.line)
@@ -210,6 +210,7 @@ def prepare(
     workers: int = 1,
     asked: fetch.Asked | None = None,
     cache_bytes: int | None = None,
+    resume_only: bool = False,
 ) -> "Run":
     """Return a run of a recipe that nothing was done for yet; its transfer is to be closed."""
     if limit is not None:
@@ -221,7 +222,9 @@ def prepare(
         recipe=loaded.recipe,
         folder=loaded.folder,
         corpus=corpus_at(out, loaded.recipe.output, loaded.folder, cache.root),
-        transfer=Transfer(cache, fetching._replace(contact=loaded.recipe.contact)),
+        transfer=Transfer(
+            cache, fetching._replace(contact=loaded.recipe.contact), resume_only=resume_only
+        ),
         progress=Progress(show),
         engine=engine,
         workers=workers,
@@ -352,10 +355,10 @@ class Run(NamedTuple):
         )
         return planned
 
-    def fetching(self, planned: Planned, wanted: Collection[int] | None = None) -> fetch.Fetch:
-        """Return the fetch of what is planned, or of the shards `wanted` of it."""
+    def fetching(self, planned: Planned, *more: Any) -> fetch.Fetch:
+        """Return the fetch of what is planned; `more` as fetch.Fetch takes it."""
         return fetch.Fetch(
-            planned.plan, planned.sources, self.folder, self.transfer, self.asked, wanted
+            planned.plan, planned.sources, self.folder, self.transfer, self.asked, *more
         )
 
     def go_part(self, part: part_of_shards.ShardsPart, until: str | None) -> Funnel:
@@ -380,9 +383,7 @@ class Run(NamedTuple):
         with machine_errors(corpus.root):
             corpus.recover(lambda line: self.progress.line(f"{line}: what made it is run again"))
             finished = corpus.finished()
-            corpus.trusted = (
-                {part.path: part.sha256 for part in finished[0].parts} if finished else {}
-            )
+            corpus.trust(finished[0].parts if finished else [])
             corpus.sweep()
         return finished
 
@@ -436,11 +437,11 @@ class Run(NamedTuple):
         planned, wanted = planned._replace(plan=state.plan), set(wanted)
         if not self.asked.check_inputs:
             wanted -= process.processed(state, self.fetching(planned).not_here(wanted))
-        fetching = self.fetching(planned, wanted)
-        fetching.nodes = nodes
+        meanwhile = None
         if early is not None:
             begun = process.is_begun(self.corpus)
-            fetching.meanwhile = ProcessWhileFetching(early, state, begun=begun)
+            meanwhile = ProcessWhileFetching(early, state, begun=begun)
+        fetching = self.fetching(planned, wanted, nodes, meanwhile)
         new = [one for one in state.plan.shards if one.missing is None and one.sha256 is None]
         looks = local_inputs.looks({file.url for one in new for file in one.parts()}, self.folder)
         got = fetching.all(

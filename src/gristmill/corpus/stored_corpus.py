@@ -165,7 +165,7 @@ class StoredCorpus(Corpus):
         """Return where the bytes of a part lie in the store; None: they do not."""
         if self.objects.size(part.sha256) == part.size:
             return self.objects.key(part.sha256)
-        same = self.trusted.get(part.path) == part.sha256
+        same = self._trusted.get(part.path) == part.sha256
         return part.path if same and self.is_placed(part) else None
 
     def is_placed(self, part: Part) -> bool:
@@ -184,7 +184,7 @@ class StoredCorpus(Corpus):
             if self.key_of(part) is None:
                 if self.objects.size(part.sha256) is not None:
                     self.objects.delete(part.sha256)  # of another size
-                left_out = self.trusted and part.path not in self.trusted and part in record.parts
+                left_out = self._trusted and part.path not in self._trusted and part in record.parts
                 found.append(None if left_out else f"{self.name}: {part.path} is not there")
         if not found:
             self._know(record)
@@ -326,7 +326,7 @@ class StoredCorpus(Corpus):
             list(threads.map(self.objects.delete, set(self.objects.known()) - self._needed()))
         self.bucket.delete(f"work/{OBSOLETE[0]}")
         self._forget_coming()
-        self.trusted = {part.path: part.sha256 for part in manifest.parts}
+        self.trust(manifest.parts)
         self._known.clear()
         for folder in self.work.iterdir():  # what was here is there
             if folder.is_dir() and folder.name != "state":

@@ -93,9 +93,12 @@ class Fetch:
         transfer: Transfer,
         asked: Asked,
         wanted: Collection[int] | None = None,
+        nodes: "FetchOnNodes | None" = None,
+        meanwhile: "Meanwhile | None" = None,
     ) -> None:
         """`folder` is what local paths are relative to; `wanted` are the numbers of the shards to
-        fetch (None: all that are not absent).
+        fetch (None: all that are not absent). `nodes` fetch what needs no secret of this machine;
+        `meanwhile` gets the shards that come from the network.
         """
         self._plan, self._sources, self._folder = plan, sources, folder
         present = [shard for shard in plan.shards if shard.missing is None]
@@ -106,8 +109,7 @@ class Fetch:
         self._sizes: list[int] = []  # of what was downloaded
         self._waiting = 0  # shards that are not finished
         self._packed: dict[int, tuple[PackedFile, ...]] = {}  # the files of packs, pinned
-        self.meanwhile: Meanwhile | None = None  # gets the shards that come from the network
-        self.nodes: FetchOnNodes | None = None  # fetch what needs no secret of this machine
+        self._meanwhile, self._nodes = meanwhile, nodes
 
     # -- before anything is fetched
 
@@ -274,8 +276,8 @@ class Fetch:
                     pinned[shard.number] = msgspec.structs.replace(
                         shard, sha256=got.sha256, size=got.size, files=files
                     )
-                    if self.meanwhile is not None and self._sources.remote(shard) is not None:
-                        self.meanwhile.shard_is_here(pinned[shard.number], got.path)
+                    if self._meanwhile is not None and self._sources.remote(shard) is not None:
+                        self._meanwhile.shard_is_here(pinned[shard.number], got.path)
                 self._finish(shard)
                 progress.transfers(*self._transfers())
                 progress.done(printable_name(shard))
@@ -285,8 +287,8 @@ class Fetch:
         except BaseException:
             # Also on Ctrl-C: what is under way is checkpointed by its own thread, which then ends.
             self._transfer.client.end()
-            if self.nodes is not None:
-                self.nodes.stop()
+            if self._nodes is not None:
+                self._nodes.stop()
             raise
         finally:
             threads.shutdown(cancel_futures=True)
@@ -299,7 +301,7 @@ class Fetch:
     ) -> tuple[PlannedShard, "Future[Fetched]"]:
         shown_at = time.monotonic()
         while True:
-            busy = self.meanwhile is not None and self.meanwhile.go_on()
+            busy = self._meanwhile is not None and self._meanwhile.go_on()
             try:
                 return ended.get(timeout=STEP if busy else TELL_EVERY)
             except queue.Empty:
@@ -359,8 +361,8 @@ class Fetch:
             return self._transfer.fetch(self._local(shard), promise)
         if self._asked.check_inputs and shard.sha256 is not None:
             self._check_remote(remote, shard)
-        if self.nodes is not None and self.nodes.may(remote):
-            return self.nodes.fetch(remote, promise)
+        if self._nodes is not None and self._nodes.may(remote):
+            return self._nodes.fetch(remote, promise)
         return self._transfer.fetch(remote, promise, self._teller(shard))
 
     def _pack(self, shard: PlannedShard) -> Fetched:
