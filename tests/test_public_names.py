@@ -55,7 +55,8 @@ def test_type_checkers_see_the_names_that_there_are() -> None:
         for one in node.names:
             seen[one.asname] = f"{str(node.module).removeprefix('gristmill.')}:{one.name}"
     assert seen.pop("filters") == "gristmill:filters"
-    assert seen == gristmill._PLACES
+    assert seen == {name: gristmill._PLACES[name] for name in seen}
+    assert sorted([*seen, "filters"]) == gristmill.__all__
 
 
 SNIPPET = """

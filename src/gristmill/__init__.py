@@ -12,11 +12,11 @@ Every verb of the command line is a function here: `gristmill model show` is sho
 is Node (docs/library.md). Nothing heavy is imported until a name is used.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gristmill.system.lazy_names import lazy
+from gristmill.system.lazy_names import lazy, typed_imports
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # where each name is, which typed_imports reads
     from gristmill import filters as filters
     from gristmill.corpus.funnel import Funnel as Funnel
     from gristmill.corpus.token_corpus import TokenCorpus as TokenCorpus
@@ -88,158 +88,22 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each name is: a module, and its name there.
-_PLACES = {
-    "ArgumentError": "errors:ArgumentError",
-    "Corpus": "library.open_corpus:OpenCorpus",
-    "DuplicateIndex": "dedup.stream.duplicate_index:DuplicateIndex",
-    "Funnel": "corpus.funnel:Funnel",
-    "GristmillError": "errors:GristmillError",
-    "Loader": "loader.loader:Loader",
-    "LoaderPlan": "loader.plan:LoaderPlan",
-    "MachineError": "errors:MachineError",
-    "MinHash": "library.duplicate_texts:MinHash",
-    "Near": "dedup.settings:Near",
-    "Node": "network.node.node:Node",
-    "RecipeError": "errors:RecipeError",
-    "ReleaseReader": "network.releases.release:ReleaseReader",
-    "SourceError": "errors:SourceError",
-    "TokenCorpus": "corpus.token_corpus:TokenCorpus",
-    "TokenDataset": "loader.torch_dataset:TokenDataset",
-    "TokenDocuments": "trainer_formats.token_source:TokenDocuments",
-    "Tokenizer": "tokens.tokenizer:Tokenizer",
-    "VerificationError": "errors:VerificationError",
-    "bench_loader": "loader.bench_loader:bench_loader",
-    "card": "reports.page.card:card",
-    "check": "reports.page.check:check",
-    "chinchilla": "reports.planning.chinchilla:chinchilla",
-    "contamination": "reports.documents.contamination:contamination",
-    "copies": "reports.documents.copies:copies",
-    "curve": "dedup.banding:curve",
-    "deduplicate": "library.duplicate_texts:deduplicate_texts",
-    "demo": "demonstration:demo",
-    "diff": "reports.diff:diff",
-    "doremi": "mixing.doremi:doremi",
-    "duplicates": "reports.documents.duplicates:duplicates",
-    "explore": "reports.documents.explore:explore",
-    "explain": "reports.documents.meanings:explain",
-    "export": "trainer_formats.export:export",
-    "extract": "library.text_functions:extract",
-    "fit_mix": "mixing.fit:fit_mix",
-    "grow_tokenizer": "training.grow_tokenizer:grow_tokenizer",
-    "import_tokens": "trainer_formats.import_tokens:import_tokens",
-    "init": "recipe:init",
-    "language": "library.text_functions:language",
-    "lines": "reports.documents.repeated_lines:frequent",
-    "losses": "reports.tokens.losses:losses",
-    "mix": "mixing.mix:mix",
-    "pack": "loader.packing_report:packing_report",
-    "propose_mixes": "mixing.propose:propose_mixes",
-    "publish": "network.releases.publish:publish",
-    "pull": "network.releases.pull:pull",
-    "rejudge": "reports.planning.rejudge:rejudge",
-    "report": "reports.page.report:report",
-    "release_key": "network.trust.keys:new_key",
-    "release_rotate": "network.trust.signing:rotate",
-    "release_sign": "network.trust.signing:sign",
-    "release_withdraw": "network.withdrawal.withdraw_release:withdraw_release",
-    "run": "pipeline:run",
-    "seen": "loader.ledger:seen",
-    "show_model": "training.train_models:show_model",
-    "show_tokenizer": "training.show_tokenizer:show_tokenizer",
-    "size": "reports.planning.size:size",
-    "stats": "reports.tokens.stats:stats",
-    "status": "reports.status:status",
-    "substrings": "reports.documents.top_substrings:repeated",
-    "train_classifier": "training.train_models:train_classifier",
-    "train_perplexity": "training.train_models:train_perplexity",
-    "train_tokenizer": "training.train_tokenizer:train_tokenizer",
-    "verify": "reports.integrity.verify:verify",
-    "why": "reports.documents.why:why",
-    "withdraw": "network.withdrawal.withdraw:withdraw",
-}
-
+# fmt: off
 __all__ = [
-    "ArgumentError",
-    "Corpus",
-    "DuplicateIndex",
-    "Funnel",
-    "GristmillError",
-    "Loader",
-    "LoaderPlan",
-    "MachineError",
-    "MinHash",
-    "Near",
-    "Node",
-    "RecipeError",
-    "ReleaseReader",
-    "SourceError",
-    "TokenCorpus",
-    "TokenDataset",
-    "TokenDocuments",
-    "Tokenizer",
-    "VerificationError",
-    "bench_loader",
-    "card",
-    "check",
-    "chinchilla",
-    "contamination",
-    "copies",
-    "curve",
-    "deduplicate",
-    "demo",
-    "diff",
-    "doremi",
-    "duplicates",
-    "explain",
-    "explore",
-    "export",
-    "extract",
-    "filters",
-    "fit_mix",
-    "grow_tokenizer",
-    "import_tokens",
-    "init",
-    "language",
-    "lines",
-    "losses",
-    "mix",
-    "pack",
-    "propose_mixes",
-    "publish",
-    "pull",
-    "rejudge",
-    "release_key",
-    "release_rotate",
-    "release_sign",
-    "release_withdraw",
-    "report",
-    "run",
-    "seen",
-    "show_model",
-    "show_tokenizer",
-    "size",
-    "stats",
-    "status",
-    "substrings",
-    "train_classifier",
-    "train_perplexity",
-    "train_tokenizer",
-    "verify",
-    "why",
-    "withdraw",
+    "ArgumentError", "Corpus", "DuplicateIndex", "Funnel", "GristmillError", "Loader",
+    "LoaderPlan", "MachineError", "MinHash", "Near", "Node", "RecipeError", "ReleaseReader",
+    "SourceError", "TokenCorpus", "TokenDataset", "TokenDocuments", "Tokenizer",
+    "VerificationError", "bench_loader", "card", "check", "chinchilla", "contamination",
+    "copies", "curve", "deduplicate", "demo", "diff", "doremi", "duplicates", "explain",
+    "explore", "export", "extract", "filters", "fit_mix", "grow_tokenizer", "import_tokens",
+    "init", "language", "lines", "losses", "mix", "pack", "propose_mixes", "publish", "pull",
+    "rejudge", "release_key", "release_rotate", "release_sign", "release_withdraw", "report",
+    "run", "seen", "show_model", "show_tokenizer", "size", "stats", "status", "substrings",
+    "train_classifier", "train_perplexity", "train_tokenizer", "verify", "why", "withdraw",
 ]
-
-
-_find = lazy(__name__, _PLACES)
-
-
-def __getattr__(name: str) -> Any:
-    if name == "filters":
-        import importlib
-
-        return importlib.import_module("gristmill.filters")
-    return _find(name)
+# fmt: on
+_PLACES = typed_imports(__file__)
+__getattr__ = lazy(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:
