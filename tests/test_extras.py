@@ -44,7 +44,6 @@ WITHOUT = {
     "torch": ("torch", "loader import torch_dataset"),
     "torch doremi": ("torch", "mixing import doremi"),
     "torch losses": ("torch", "reports.tokens import losses"),
-    "torch genesis": ("torch", "trainer_formats import genesis; genesis.library()"),
     "trafilatura": (
         "trafilatura",
         "filters.extract import extract; extract.LibraryExtract()._trafilatura()",

@@ -20,17 +20,12 @@ from gristmill.phases.inputs.fetch import Asked, Fetch, Result
 from gristmill.phases.inputs.plan import Plan
 from gristmill.phases.inputs.sources import expand
 from gristmill.phases.running.progress import Progress
-from gristmill.pipeline import run
 from gristmill.recipe import Recipe, Source, parse, stored
-from gristmill.recipe.genesis import from_genesis
 from gristmill.store.cache import Cache
 from gristmill.store.http.settings import Settings
 from gristmill.store.http.transfer import Transfer
 from gristmill.store.parts import to_json
-from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support import faults
-from tests.support.corpora import article, jsonl
-from tests.support.every_phase import in_process
 from tests.support.faults import Reply, Site, site
 
 
@@ -201,53 +196,6 @@ def test_a_dataset_of_the_hub_is_read_as_its_card_says(
             fetched(made(hub="owner/name", subset="other"), tmp_path)
         with pytest.raises(RecipeError, match="it needs a subset"):
             fetched(made(hub="owner/name"), tmp_path)
-
-
-def test_the_sources_of_genesis_become_a_corpus(
-    tmp_path: Path, server: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """From its JSON to token shards: two subsets of a dataset of the hub, by priority."""
-    files = {
-        f"data/{name}.jsonl": jsonl([{"content": article(f"{name} {n}", 6)} for n in range(9)])
-        for name in ("late", "early", "off")
-    }
-    configs = [{"config_name": name[5:-6], "data_files": name} for name in files]
-    sources = [
-        {
-            "name": f"the-{name}",
-            "hf_path": "owner/name",
-            "hf_name": name,
-            "text_field": "content",
-            "target_shards": 3,
-            "priority": priority,
-            "enabled": name != "off",
-        }
-        for name, priority in (("late", 2), ("early", 1), ("off", 3))
-    ]
-    (tmp_path / "genesis.json").write_text(json.dumps({"sources": sources}))
-    recipe = from_genesis(tmp_path / "genesis.json", "recipe.toml")
-    (tmp_path / "recipe.toml").write_text(recipe.text)
-    (tmp_path / "text.jsonl").write_bytes(files["data/late.jsonl"].replace(b"content", b"text"))
-    train_tokenizer([tmp_path / "text.jsonl"], tmp_path / "tokenizer.json", vocabulary=400)
-    with site() as cdn, in_process():
-        hub(server, monkeypatch, files, cdn)
-        card = {"id": "owner/name", "cardData": {"configs": configs}}
-        server.put("/api/datasets/owner/name", json.dumps(card).encode())
-        run(
-            tmp_path / "recipe.toml",
-            out=tmp_path / "corpus",
-            cache_dir=tmp_path / "cache",
-            settings={"tokens.tokens_per_shard": "100"},
-        )
-    shards = json.loads((tmp_path / "corpus/plan.json").read_text())["shards"]
-    assert [(one["source"], one["url"].rpartition("/")[2]) for one in shards] == [
-        ("the-early", "early.jsonl"),
-        ("the-late", "late.jsonl"),
-    ]
-    for name in ("the-early", "the-late"):
-        sizes = [path.stat().st_size for path in (tmp_path / "corpus/tokens" / name).glob("*.bin")]
-        assert sizes.count(200) >= 3  # and the end of the document that reached the target
-    assert not (tmp_path / "corpus/tokens/the-off").exists()
 
 
 def test_a_resumed_download_from_the_hub_is_checked_too(

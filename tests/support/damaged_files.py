@@ -103,7 +103,6 @@ IMPORTS = {
     "datatrove": ["web/train/*.ds", "web/train/*.index", "web/train/*.metadata"],
     "hf-parquet": ["data/train*.parquet"],
     "llmc": ["*train*.bin"],
-    "genesis": ["shard_0.pt", "manifest.json"],
 }
 PARTS = (
     "manifest.json manifest.lock SHA256SUMS plan.json recipe.toml funnel.json "
@@ -180,7 +179,6 @@ FILES: dict[str, File] = {
     "classifier alone": File("in/classifier.model", ["model show in/classifier.model"]),
     "n-grams alone": File("in/perplexity.model", ["model show in/perplexity.model"]),
     "plan": File("in/run-plan.json", [run("recipe.toml", "--plan in/run-plan.json")]),
-    "genesis": File("in/genesis.json", ["init SPARE/r.toml --from in/genesis.json"]),
     "loader's plan": File("in/plan.json", ["seen tokens --plan in/plan.json --step 1"]),
     "ratios": File("in/ratios.csv", ["mix fit in/ratios.csv in/metrics.csv"]),
     "metrics": File("in/metrics.csv", ["mix fit in/ratios.csv in/metrics.csv"]),
@@ -324,9 +322,6 @@ def write_inputs(root: Path) -> None:
     digest = hashlib.sha256((root / "raw/l.txt").read_bytes()).hexdigest()
     (inputs / "sums.txt").write_text(f"{digest}  l.txt\n")
     (inputs / "languages.toml").write_text("[en]\n[en.gopher]\nmin_words = 10\n")
-    genesis = {"name": "a", "hf_path": "o/n", "hf_name": None, "text_field": "text"}
-    genesis |= {"target_shards": 3, "priority": 1, "enabled": True}  # type: ignore[dict-item]
-    (inputs / "genesis.json").write_text(json.dumps({"sources": [genesis]}))
     (inputs / "nodes.txt").write_text("a\nb\nc\n")
     LoaderPlan.start(root / "tokens", sequence_length=4, batch_size=2).save(inputs / "plan.json")
     pick = np.random.default_rng(1)

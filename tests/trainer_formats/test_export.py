@@ -288,15 +288,13 @@ def test_two_exports_do_not_write_into_one_folder(corpus: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("to", "most"), [("llmc", 6), ("olmo", 5), ("datatrove", 5), ("hf-parquet", 5), ("genesis", 6)]
+    ("to", "most"), [("llmc", 6), ("olmo", 5), ("datatrove", 5), ("hf-parquet", 5)]
 )
 def test_more_files_than_a_format_has_names_for(
     to: str, most: int, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen = FORMATS.find(to)
     assert isinstance(chosen, TrainerFormat) and chosen.most_files == 10**most
-    if to == "genesis":
-        return
     tokens = sum(len(row) for row in expected()["train", "web"])
     monkeypatch.setattr("gristmill.trainer_formats.export.MOST_SMALL_FILES", 100)
     with pytest.raises(RecipeError) as error:

@@ -6,11 +6,9 @@ import gzip
 import hashlib
 import json
 import os
-import pickle
 import shutil
 import struct
 import subprocess
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -75,8 +73,6 @@ def rows_of(root: Path, split: str = "train", source: str = "imported") -> list[
 @pytest.mark.parametrize("format_", IMPORTED.built_in_names())
 @pytest.mark.parametrize("vocabulary", [VOCABULARY, 70_000, 200])
 def test_what_was_exported_comes_back(format_: str, vocabulary: int, tmp_path: Path) -> None:
-    if format_ == "genesis":
-        torch_or_skip()
     root = token_corpus(
         tmp_path / "corpus",
         {"web": ROWS},
@@ -89,7 +85,7 @@ def test_what_was_exported_comes_back(format_: str, vocabulary: int, tmp_path: P
         with pytest.raises(RecipeError, match="nanoGPT reads uint16"):
             export(root, tmp_path / "out", to=format_)
         return
-    size = 30 if format_ in ("llmc", "olmo", "datatrove", "hf-parquet", "genesis") else None
+    size = 30 if format_ in ("llmc", "olmo", "datatrove", "hf-parquet") else None
     export(root, tmp_path / "out", to=format_, tokens_per_file=size)
     result = import_tokens(
         tmp_path / "out", tmp_path / "back", format=format_, source="web", tokens_per_shard=17
@@ -487,7 +483,6 @@ def test_hostile_indices_of_olmo(rows: str, said: str, tokenizer: Path, tmp_path
         ("olmo", ("x.npy", "x.csv.gz")),
         ("megatron", ("x.idx", "x.bin")),
         ("nanogpt", ("train.bin",)),
-        ("genesis", ("shard_0.pt",)),
     ],
 )
 @pytest.mark.parametrize("what", ["link", "pipe", "folder"])
@@ -495,8 +490,6 @@ def test_what_is_no_file_is_refused(
     format_: str, names: tuple[str, ...], what: str, tokenizer: Path, tmp_path: Path
 ) -> None:
     """A link would lead out of the folder, and to open a pipe would wait for ever."""
-    if format_ == "genesis":
-        torch_or_skip()
     folder = tmp_path / "in"
     folder.mkdir()
     *before, last = names
@@ -726,74 +719,6 @@ def test_an_export_with_another_tokenizer_side_or_damage_is_refused(
         file.write(f"{'0' * 64}  ../../etc/passwd\n")
     with pytest.raises(VerificationError, match="leaves the corpus"):
         import_tokens(out, tmp_path / "d", format="nanogpt")
-
-
-class Bomb:
-    """Pickled, it makes a file where it is loaded."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (os.mkdir, (str(self.path),))
-
-
-def test_genesis_runs_no_code_of_a_file(tokenizer: Path, tmp_path: Path) -> None:
-    torch_or_skip()
-    import torch
-
-    folder, hacked = tmp_path / "in", tmp_path / "hacked"
-    folder.mkdir()
-    shard = folder / "shard_0.pt"
-
-    def refused(said: str) -> None:
-        with pytest.raises(VerificationError, match=said):
-            import_tokens(folder, tmp_path / "c", format="genesis", tokenizer=str(tokenizer))
-        assert not hacked.exists()
-
-    torch.save(Bomb(hacked), shard)
-    refused("not a tensor that torch loads without running code")
-    shard.write_bytes(pickle.dumps(Bomb(hacked)))
-    refused("not a zip archive")
-    torch.save(Bomb(hacked), shard, _use_new_zipfile_serialization=False)
-    refused("not a zip archive")
-    torch.save(torch.tensor([1, 0]), shard)
-    with zipfile.ZipFile(shard) as good, zipfile.ZipFile(folder / "bad.zip", "w") as bad:
-        for name in good.namelist():
-            data = pickle.dumps(Bomb(hacked)) if name.endswith("data.pkl") else good.read(name)
-            bad.writestr(name, data)
-    os.replace(folder / "bad.zip", shard)
-    refused("not a tensor that torch loads")
-    shard.write_bytes(b"no archive")
-    refused("not a zip archive")
-    torch.save(torch.zeros(1 << 20, dtype=torch.int64), folder / "large.pt")
-    with (
-        zipfile.ZipFile(folder / "large.pt") as good,
-        zipfile.ZipFile(shard, "w", zipfile.ZIP_DEFLATED) as bad,
-    ):
-        for name in good.namelist():
-            bad.writestr(name, good.read(name))
-    assert shard.stat().st_size < 1 << 16
-    refused("an archive with packed entries")
-    for value in (
-        torch.tensor([1.0]),
-        torch.tensor([[1, 0]]),
-        [1, 0],
-        {"tokens": torch.tensor([1, 0])},
-        torch.tensor([1, 0], dtype=torch.int32),
-        torch.tensor([0]).expand(1 << 40),
-    ):
-        torch.save(value, shard)
-        refused("not one tensor of int64 in one dimension")
-    torch.save(torch.tensor([1, 5000, 0]), shard)
-    refused("token 5,000")
-    torch.save(torch.tensor([1, 2, 0, 3]), shard)
-    torch.save(torch.tensor([4, 0]), folder / "shard_2.pt")
-    with pytest.raises(RecipeError, match="some are missing"):
-        import_tokens(folder, tmp_path / "c", format="genesis", tokenizer=str(tokenizer))
-    os.rename(folder / "shard_2.pt", folder / "shard_1.pt")
-    import_tokens(folder, tmp_path / "c", format="genesis", tokenizer=str(tokenizer))
-    assert rows_of(tmp_path / "c") == [[1, 2, 0], [3, 4, 0]]
 
 
 def test_gpt2_tokens_by_name(tiktoken_folder: Path, tmp_path: Path) -> None:

@@ -277,22 +277,6 @@ def test_h5py(corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         hdf5.library()
 
 
-def test_torch_loads_shards_of_genesis(corpus: Path, tmp_path: Path) -> None:
-    torch = package("torch", "torch")
-    for name in ("a", "b"):
-        export(corpus, tmp_path / name, to="genesis", sources=["web"], tokens_per_file=100)
-    assert (tmp_path / "a/SHA256SUMS").read_bytes() == (tmp_path / "b/SHA256SUMS").read_bytes()
-    stream = [token for row in ROWS for token in row]
-    said = json.loads((tmp_path / "a/manifest.json").read_text())
-    assert (said["total_tokens"], said["total_shards"]) == (len(stream), -(-len(stream) // 100))
-    found = []
-    for shard in said["shards"]:
-        tensor = torch.load(tmp_path / f"a/shard_{shard['shard_id']}.pt", weights_only=True)
-        assert (tensor.dtype, tensor.dim()) == (torch.int64, 1)
-        found += tensor.tolist()
-    assert found == stream
-
-
 def run_of(tmp_path: Path, tokenizer: str = "t.json") -> Path:
     """A corpus of prose with a tokenizer that was trained on it."""
     rows = [{"text": article(number, 60)} for number in range(60)]

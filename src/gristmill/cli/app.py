@@ -98,18 +98,12 @@ def init(
             help="start, or a preset of `run --preset`.", autocompletion=among(("start", *PRESETS))
         ),
     ] = "start",
-    source: Annotated[
-        Path | None,
-        typer.Option("--from", help="The JSON file with the sources of a Genesis pipeline."),
-    ] = None,
 ) -> None:
     """Write a recipe for you to edit."""
     from gristmill.recipe import init as write
 
-    lines: list[str] = []
-    written = write(path, preset=preset, source=source, on_line=lines.append)
-    lines.append(f"{written} is written. Edit it, then: gristmill run {path}")
-    print_result(None, False, lines)
+    written = write(path, preset=preset)
+    print_result(None, False, [f"{written} is written. Edit it, then: gristmill run {path}"])
 
 
 @app.command(epilog=EXIT_CODES)

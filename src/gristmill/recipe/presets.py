@@ -1,13 +1,11 @@
 """Recipes that come with gristmill: one to start from, and presets, for files without a recipe."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from gristmill.errors import RecipeError
-from gristmill.recipe.genesis import from_genesis
 from gristmill.recipe.packaged import packaged
 from gristmill.recipe.recipe import Loaded, load, parse, stored_url
 from gristmill.store.parts import machine_errors, write_bytes
@@ -85,26 +83,11 @@ def _strings(words: list[str]) -> str:
     return "[" + ", ".join(msgspec.json.encode(word).decode() for word in words) + "]"
 
 
-def init(
-    path: Path | str = "recipe.toml",
-    *,
-    preset: str = "start",
-    source: Path | str | None = None,
-    on_line: Callable[[str], None] = lambda _: None,
-) -> Path:
-    """Write a recipe to start from, a preset, or the recipe for the sources of a Genesis pipeline
-    in the JSON file `source`; refuses to overwrite. `on_line` gets what the recipe cannot say.
-    """
+def init(path: Path | str = "recipe.toml", *, preset: str = "start") -> Path:
+    """Write a recipe to start from, or a preset; refuses to overwrite."""
     target = local(path, "init")
     if os.path.lexists(target):
         raise RecipeError(f"{target} is there already; choose another name")
-    if source is None:
-        data = packaged(preset).read_bytes()
-    else:
-        converted = from_genesis(Path(source), target.name)
-        data = converted.text.encode()
-        for line in converted.lines:
-            on_line(line)
     with machine_errors(target):
-        write_bytes(target.parent, target.name, data)
+        write_bytes(target.parent, target.name, packaged(preset).read_bytes())
     return target

@@ -17,5 +17,5 @@ FORMATS: "Plugins[TextFormat | TrainerFormat]" = Plugins(
 )
 # What --from takes.
 IMPORTED: "Plugins[ImportFormat]" = Plugins(
-    __name__, ("ImportFormat",), "--from {}: no such format", "gristmill.formats"
+    __name__, ("ImportFormat",), "--from {}: no such format", "gristmill.imports"
 )

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gristmill_genesis.sources import LONGEST, Converted, from_genesis, main
 
 from gristmill.errors import RecipeError
-from gristmill.recipe import Source, parse
-from gristmill.recipe.genesis import LONGEST, Converted, from_genesis
+from gristmill.recipe import Source, load, parse
 
 # As the documentation of the Genesis data pipeline has them, and two that are made up.
 SOURCES: list[dict[str, Any]] = [
@@ -119,3 +119,19 @@ def test_values_cannot_write_lines_of_the_recipe(tmp_path: Path) -> None:
     recipe = parse(converted(tmp_path, with_(text_field=hostile)).text, "recipe.toml")
     assert recipe.source[0].text == hostile
     assert recipe.deduplicate is None
+
+
+def test_the_command_writes_a_recipe_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.json").write_text(json.dumps({"sources": SOURCES}))
+    recipe = tmp_path / "recipe.toml"
+    monkeypatch.setattr("sys.argv", ["gristmill-genesis", str(tmp_path / "in.json"), str(recipe)])
+    main()
+    assert "redpajama.colour has no counterpart" in capsys.readouterr().out
+    assert len(load(recipe).recipe.source) == 3
+    with pytest.raises(SystemExit, match="there already"):
+        main()
+    monkeypatch.setattr("sys.argv", ["gristmill-genesis", str(recipe), str(recipe)])
+    with pytest.raises(SystemExit, match="no JSON"):
+        main()

@@ -8,6 +8,7 @@ counterpart is said.
 """
 
 import re
+import sys
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -16,7 +17,7 @@ import tomli_w
 from msgspec import Meta
 
 from gristmill.errors import NO_JSON, RecipeError, suggest
-from gristmill.recipe.recipe import parse
+from gristmill.recipe import parse
 
 TOKENS_PER_SHARD = 2_500_000
 LONGEST = 1 << 24  # bytes of the file
@@ -136,3 +137,22 @@ def _tables(path: Path) -> list[dict[str, Any]]:
             "source"
         )
     return tables
+
+
+def main() -> None:
+    """Write a recipe: `gristmill-genesis SOURCES.json RECIPE.toml`."""
+    if len(sys.argv) != 3:
+        raise SystemExit("gristmill-genesis SOURCES.json RECIPE.toml")
+    source, recipe = map(Path, sys.argv[1:])
+    try:
+        converted = from_genesis(source, recipe.name)
+    except RecipeError as error:
+        raise SystemExit(f"gristmill-genesis: {error}") from None
+    if recipe.exists():
+        raise SystemExit(f"{recipe} is there already; choose another name")
+    recipe.write_text(converted.text, "utf-8")
+    print(*converted.lines, f"{recipe} is written: gristmill run {recipe}", sep="\n")
+
+
+if __name__ == "__main__":
+    main()

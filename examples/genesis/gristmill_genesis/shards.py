@@ -1,6 +1,6 @@
 """Genesis (NeuroShard): `shard_0.pt` and the following, a torch tensor of int64 with 2,500,000
 tokens each, of one source; the last shard of a source is shorter. Validation is in `val/`. Beside
-them `manifest.json`, `tokenizer.json` and `checkpoints.json` (genesis_index.py).
+them `manifest.json`, `tokenizer.json` and `checkpoints.json` (index.py).
 
 Source: NeuroShard's docs-site/architecture/genesis-data.md and
 src/neuroshard/core/training/distributed.py, which reads with `weights_only=True`.
@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.trainer_formats import genesis_index
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.flat_files import divided, listed
 from gristmill.trainer_formats.token_blocks import Side
@@ -36,6 +35,7 @@ from gristmill.trainer_formats.token_format import (
     Written,
     pieces,
 )
+from gristmill_genesis import index
 
 MOST_BYTES = 1 << 30  # of a file that import reads: it is in memory as a whole
 
@@ -88,8 +88,8 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
 
 def finish(folder: ExportFolder, made: Finished) -> list[str]:
     """Write manifest.json, tokenizer.json and checkpoints.json; returns what a user should know."""
-    notes = genesis_index.write_tokenizer(folder, made.tokenizer)
-    genesis_index.write_tables(folder, made, lambda name: shard(folder.root / name).tolist())
+    notes = index.write_tokenizer(folder, made.tokenizer)
+    index.write_tables(folder, made, lambda name: shard(folder.root / name).tolist())
     return notes
 
 
