@@ -100,19 +100,23 @@ def options(function: Any) -> Iterator[dict[str, Any]]:
     """The arguments and options of a verb, in order."""
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
-        hint = hints[name]
-        if get_origin(hint) is not Annotated:
+        kind, default = hints[name], parameter.default
+        if get_origin(kind) is Annotated:  # one that several verbs have: arguments.py
+            kind, info, *_ = get_args(kind)
+            # Of Option("--from") the name is where the default was once.
+            said = (info.default, *(info.param_decls or ()))
+        elif isinstance(default, typer.models.ParameterInfo):
+            info, default = default, default.default
+            said = tuple(info.param_decls or ())
+        else:
             continue  # typer's own: a context
-        kind, info, *_ = get_args(hint)
         option = isinstance(info, typer.models.OptionInfo)
-        # Of typer.Option("--from") the name is where the default was once.
-        said = (info.default, *(info.param_decls or ()))
         words = [word for word in said if isinstance(word, str) and word.startswith("-")]
         plain = name.strip("_").replace("_", "-")
         if option and not words:
             words = [f"--{plain}"]
             words += [f"--no-{plain}"] if kind is bool else []
-        required = parameter.default in (inspect.Parameter.empty, ...)
+        required = default in (inspect.Parameter.empty, ...)
         shown = (info.metavar or plain.upper()).removesuffix("...")
         several, value = value_of(kind, info)
         yield {
@@ -121,7 +125,7 @@ def options(function: Any) -> Iterator[dict[str, Any]]:
             "name": "`, `".join(words) if option else shown,
             "usage": (f"{shown}..." if several else shown) if required else f"[{shown}]",
             "kind": value + (", repeatable" if several and option else ""),
-            "default": "**required**" if required else default_of(parameter.default),
+            "default": "**required**" if required else default_of(default),
             "help": (info.help or "").replace("|", "\\|"),
         }
 

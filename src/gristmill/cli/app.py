@@ -9,9 +9,10 @@ import threading
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
 import typer
+from typer import Argument, Option
 
 from gristmill import __version__
 from gristmill.cli.arguments import BENCH_EXIT_CODES, EXIT_CODES, Json
@@ -79,9 +80,9 @@ def _is_extra(error: ImportError) -> bool:
 
 @app.callback()
 def options(
-    version_: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
-    ] = False,
+    version_: bool = Option(
+        False, "--version", help="Print the version.", callback=_version, is_eager=True
+    ),
 ) -> None:
     """Options before a verb."""
 
@@ -91,13 +92,12 @@ app.command(epilog=EXIT_CODES)(run)
 
 @app.command()
 def init(
-    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("recipe.toml"),
-    preset: Annotated[
-        str,
-        typer.Option(
-            help="start, or a preset of `run --preset`.", autocompletion=among(("start", *PRESETS))
-        ),
-    ] = "start",
+    path: Path = Argument(Path("recipe.toml"), help="The file to write."),
+    preset: str = Option(
+        "start",
+        help="start, or a preset of `run --preset`.",
+        autocompletion=among(("start", *PRESETS)),
+    ),
 ) -> None:
     """Write a recipe for you to edit."""
     from gristmill.recipe import init as write
@@ -109,24 +109,18 @@ def init(
 @app.command(epilog=EXIT_CODES)
 def verify(
     corpus: Corpus,
-    quick: Annotated[bool, typer.Option(help="Check sizes only.")] = False,
-    pin: Annotated[
-        str | None,
-        typer.Option(
-            help="Succeed only for this corpus: the sha256 of its manifest, or its content digest."
-        ),
-    ] = None,
-    raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw",
-            help="Check what it was made from too: raw shards in their place or in the cache, "
-            "imported files.",
-        ),
-    ] = False,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="The folder for fetched shards, for --raw.")
-    ] = None,
+    quick: bool = Option(False, help="Check sizes only."),
+    pin: str | None = Option(
+        None,
+        help="Succeed only for this corpus: the sha256 of its manifest, or its content digest.",
+    ),
+    raw: bool = Option(
+        False,
+        "--raw",
+        help="Check what it was made from too: raw shards in their place or in the cache, "
+        "imported files.",
+    ),
+    cache_dir: Path | None = Option(None, help="The folder for fetched shards, for --raw."),
     as_json: Json = False,
 ) -> None:
     """Check every byte and every count of a corpus against its manifest and lock."""
@@ -171,12 +165,8 @@ app.command(epilog=EXIT_CODES)(pull)
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Argument(help="The folder for the corpus of the demo.")] = Path(
-        "demo"
-    ),
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="The number of worker processes.")
-    ] = None,
+    folder: Path = Argument(Path("demo"), help="The folder for the corpus of the demo."),
+    workers: int | None = Option(None, min=1, help="The number of worker processes."),
 ) -> None:
     """Run a small corpus through all phases, offline, in a minute."""
     from gristmill.kernels.jit.places import DEMO
@@ -190,9 +180,9 @@ def demo(
 
 @app.command()
 def version(
-    report: Annotated[
-        bool, typer.Option("--report", help="Show what a report of an error should name too.")
-    ] = False,
+    report: bool = Option(
+        False, "--report", help="Show what a report of an error should name too."
+    ),
     as_json: Json = False,
 ) -> None:
     """Print the version; with --report also those of Python, the machine and all libraries."""

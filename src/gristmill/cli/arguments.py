@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from gristmill.errors import RecipeError
 
@@ -12,7 +12,7 @@ EXIT_CODES = (
     "permissions; 130 interrupted."
 )
 BENCH_EXIT_CODES = EXIT_CODES.replace("0 done;", "0 done; 1 the loader is too slow;")
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Json = Annotated[bool, Option("--json", help="Print JSON, one object a line.")]
 
 
 def read_settings(given: list[str] | None) -> dict[str, str]:

@@ -2,9 +2,8 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from gristmill.cli.arguments import Json
 from gristmill.cli.report import Corpus
@@ -15,40 +14,26 @@ from gristmill.system.interrupts import handle_ctrl_c
 
 def explore(
     corpus: Corpus,
-    out: Annotated[Path, typer.Option(help="The Parquet file to write.")] = Path("explore.parquet"),
-    sample: Annotated[
-        int, typer.Option(min=0, help="How many documents, chosen by a hash; 0: all.")
-    ] = 100_000,
-    kept: Annotated[
-        bool | None,
-        typer.Option(
-            "--kept/--dropped", help="Kept or dropped documents alone.", show_default=False
-        ),
-    ] = None,
-    characters: Annotated[int, typer.Option(min=1, help="Cut texts at this length.")] = 1_000,
-    redact: Annotated[
-        bool, typer.Option("--redact/--no-redact", help="Redact personal data in texts.")
-    ] = True,
-    map_: Annotated[
-        bool,
-        typer.Option("--map/--no-map", help="Place texts with the same words near each other."),
-    ] = True,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the sample.")] = 1,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that `explore` did not write.")
-    ] = False,
-    start: Annotated[
-        bool | None,
-        typer.Option(
-            "--start/--no-start",
-            help="Start embedding-atlas (default: on a terminal, where it is installed).",
-            show_default=False,
-        ),
-    ] = None,
-    host: Annotated[str, typer.Option(help="The address that embedding-atlas listens on.")] = (
-        "127.0.0.1"
+    out: Path = Option(Path("explore.parquet"), help="The Parquet file to write."),
+    sample: int = Option(100_000, min=0, help="How many documents, chosen by a hash; 0: all."),
+    kept: bool | None = Option(
+        None, "--kept/--dropped", help="Kept or dropped documents alone.", show_default=False
     ),
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Its port.")] = 5055,
+    characters: int = Option(1_000, min=1, help="Cut texts at this length."),
+    redact: bool = Option(True, "--redact/--no-redact", help="Redact personal data in texts."),
+    map_: bool = Option(
+        True, "--map/--no-map", help="Place texts with the same words near each other."
+    ),
+    seed: int = Option(1, min=0, help="The seed of the sample."),
+    force: bool = Option(False, "--force", help="Replace a file that `explore` did not write."),
+    start: bool | None = Option(
+        None,
+        "--start/--no-start",
+        help="Start embedding-atlas (default: on a terminal, where it is installed).",
+        show_default=False,
+    ),
+    host: str = Option("127.0.0.1", help="The address that embedding-atlas listens on."),
+    port: int = Option(5055, min=1, max=65535, help="Its port."),
     as_json: Json = False,
 ) -> None:
     """Write documents, verdicts and measures to one Parquet file, to search and filter them.

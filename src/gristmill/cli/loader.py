@@ -4,35 +4,30 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from gristmill.cli.arguments import Json
 from gristmill.cli.completion import corpora
 from gristmill.progress.terminal import print_result
 from gristmill.system.interrupts import handle_ctrl_c
 
-Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)]
-Plan = Annotated[Path, typer.Option(help="The loader's plan, as LoaderPlan.save writes it.")]
+Corpus = Annotated[Path, Argument(help="The folder of the corpus.", autocompletion=corpora)]
+Plan = Annotated[Path, Option(help="The loader's plan, as LoaderPlan.save writes it.")]
 
 
 def seen(
     corpus: Corpus,
     plan: Plan = Path("plan.json"),
-    step: Annotated[
-        int | None, typer.Option(min=0, help="Show the documents of this step.")
-    ] = None,
-    document: Annotated[
-        str | None,
-        typer.Option(
-            help="Show the steps that see this document (shard:row): in the first 16 epochs of "
-            "its source, or between --from and --to."
-        ),
-    ] = None,
-    first: Annotated[
-        int | None, typer.Option("--from", min=0, help="Show what is covered from this step on ...")
-    ] = None,
-    stop: Annotated[
-        int | None, typer.Option("--to", min=0, help="... to the step before this one.")
-    ] = None,
+    step: int | None = Option(None, min=0, help="Show the documents of this step."),
+    document: str | None = Option(
+        None,
+        help="Show the steps that see this document (shard:row): in the first 16 epochs of "
+        "its source, or between --from and --to.",
+    ),
+    first: int | None = Option(
+        None, "--from", min=0, help="Show what is covered from this step on ..."
+    ),
+    stop: int | None = Option(None, "--to", min=0, help="... to the step before this one."),
     as_json: Json = False,
 ) -> None:
     """Show which documents a training step sees, when a document is seen, or what steps cover.
@@ -53,13 +48,13 @@ def seen(
 
 def bench_loader(
     corpus: Corpus,
-    tokens_per_second: Annotated[
-        float, typer.Option(min=1, help="What the trainer reads in a second, all ranks together.")
-    ],
-    sequence_length: Annotated[int, typer.Option(min=1, help="Positions of a window.")] = 2048,
-    batch_size: Annotated[int, typer.Option(min=1, help="Windows of a step.")] = 64,
-    world_size: Annotated[int, typer.Option(min=1, help="Ranks; one of them is measured.")] = 1,
-    seconds: Annotated[float, typer.Option(help="How long to measure.")] = 5.0,
+    tokens_per_second: float = Option(
+        ..., min=1, help="What the trainer reads in a second, all ranks together."
+    ),
+    sequence_length: int = Option(2048, min=1, help="Positions of a window."),
+    batch_size: int = Option(64, min=1, help="Windows of a step."),
+    world_size: int = Option(1, min=1, help="Ranks; one of them is measured."),
+    seconds: float = Option(5.0, help="How long to measure."),
     as_json: Json = False,
 ) -> None:
     """Measure how fast one rank's loader is; fail if it is under 10 times the trainer's rate.

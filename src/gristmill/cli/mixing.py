@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 from typer.core import TyperGroup
 
 from gristmill.cli.arguments import EXIT_CODES, Json
@@ -33,19 +34,19 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Recipe = Annotated[Path, typer.Argument(help="The recipe.")]
+Recipe = Annotated[Path, Argument(help="The recipe.")]
 Corpus = Annotated[
-    Path | None, typer.Option(help="The folder of its corpus (default: the recipe's output).")
+    Path | None, Option(help="The folder of its corpus (default: the recipe's output).")
 ]
 Supply = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         help="SOURCE=N: the tokens of a source whose corpus is not made yet; repeat it for more."
     ),
 ]
-Epochs = Annotated[float, typer.Option(help="The most that a source is read.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file of another kind.")]
-Seed = Annotated[int, typer.Option(min=0, help="The seed.")]
+Epochs = Annotated[float, Option(help="The most that a source is read.")]
+Force = Annotated[bool, Option("--force", help="Replace a file of another kind.")]
+Seed = Annotated[int, Option(min=0, help="The seed.")]
 
 
 @app.command(SHOW, epilog=EXIT_CODES)
@@ -53,12 +54,8 @@ def show(
     recipe: Recipe,
     corpus: Corpus = None,
     supply: Supply = None,
-    plan: Annotated[
-        Path | None, typer.Option(help="Write the loader's plan of this mix to this file.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="The seed of the plan (default: the recipe's).")
-    ] = None,
+    plan: Path | None = Option(None, help="Write the loader's plan of this mix to this file."),
+    seed: int | None = Option(None, min=0, help="The seed of the plan (default: the recipe's)."),
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -72,16 +69,14 @@ def show(
 @app.command("propose", epilog=EXIT_CODES)
 def propose(
     recipe: Recipe,
-    runs: Annotated[int, typer.Option(min=1, help="How many mixes.")],
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("swarm"),
+    runs: int = Option(..., min=1, help="How many mixes."),
+    out: Path = Option(Path("swarm"), help="The folder to write."),
     corpus: Corpus = None,
     supply: Supply = None,
-    tokens: Annotated[
-        int | None, typer.Option(min=1, help="The tokens of a proxy run, to limit epochs.")
-    ] = None,
+    tokens: int | None = Option(None, min=1, help="The tokens of a proxy run, to limit epochs."),
     max_epochs: Epochs = 4.0,
-    sequence_length: Annotated[int, typer.Option(min=1, help="Of the plans.")] = 2048,
-    batch_size: Annotated[int, typer.Option(min=1, help="Of the plans.")] = 64,
+    sequence_length: int = Option(2048, min=1, help="Of the plans."),
+    batch_size: int = Option(64, min=1, help="Of the plans."),
     seed: Seed = 1,
     as_json: Json = False,
 ) -> None:
@@ -105,21 +100,20 @@ def propose(
 
 @app.command("fit", epilog=EXIT_CODES)
 def fit(
-    ratios: Annotated[Path, typer.Argument(help="CSV: run, and the share of each source.")],
-    metrics: Annotated[Path, typer.Argument(help="CSV: run, and its metrics.")],
-    objective: Annotated[
-        list[str] | None,
-        typer.Option("--metric", help="METRIC or METRIC=WEIGHT; repeat it (default: all)."),
-    ] = None,
-    maximize: Annotated[bool, typer.Option(help="More of the metrics is better.")] = False,
-    law: Annotated[str, typer.Option(help="best, log_linear, linear or boosted.")] = "best",
+    ratios: Path = Argument(..., help="CSV: run, and the share of each source."),
+    metrics: Path = Argument(..., help="CSV: run, and its metrics."),
+    objective: list[str] | None = Option(
+        None, "--metric", help="METRIC or METRIC=WEIGHT; repeat it (default: all)."
+    ),
+    maximize: bool = Option(False, help="More of the metrics is better."),
+    law: str = Option("best", help="best, log_linear, linear or boosted."),
     supply: Supply = None,
-    tokens: Annotated[
-        int | None, typer.Option(min=1, help="The tokens of the training run, to limit epochs.")
-    ] = None,
+    tokens: int | None = Option(
+        None, min=1, help="The tokens of the training run, to limit epochs."
+    ),
     max_epochs: Epochs = 4.0,
     seed: Seed = 1,
-    plot: Annotated[Path | None, typer.Option(help="A picture to write: .svg, .png, .pdf.")] = None,
+    plot: Path | None = Option(None, help="A picture to write: .svg, .png, .pdf."),
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -169,22 +163,18 @@ def _weights(given: list[str]) -> dict[str, float]:
 
 
 def doremi(
-    recipe: Annotated[
-        Path, typer.Argument(help="The recipe, or the folder of its finished corpus.")
-    ],
-    out: Annotated[Path, typer.Option(help="The folder of the run; it goes on there.")] = Path(
-        "doremi"
+    recipe: Path = Argument(..., help="The recipe, or the folder of its finished corpus."),
+    out: Path = Option(Path("doremi"), help="The folder of the run; it goes on there."),
+    size: str = Option(
+        "tiny", help="The size of both models: nano, tiny, small, 15m, 60m, 120m, 280m."
     ),
-    size: Annotated[
-        str, typer.Option(help="The size of both models: nano, tiny, small, 15m, 60m, 120m, 280m.")
-    ] = "tiny",
-    steps: Annotated[int, typer.Option(min=1, help="The steps of each model.")] = 2000,
-    batch_size: Annotated[int, typer.Option(min=1, help="Windows of a step.")] = 32,
-    sequence_length: Annotated[int, typer.Option(min=2, help="Tokens of a window.")] = 256,
-    rate: Annotated[float, typer.Option(help="The highest rate of learning.")] = 1e-3,
+    steps: int = Option(2000, min=1, help="The steps of each model."),
+    batch_size: int = Option(32, min=1, help="Windows of a step."),
+    sequence_length: int = Option(256, min=2, help="Tokens of a window."),
+    rate: float = Option(1e-3, help="The highest rate of learning."),
     seed: Seed = 1,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
-    plot: Annotated[Path | None, typer.Option(help="A picture to write: .svg, .png, .pdf.")] = None,
+    device: str = Option("cpu", help="cpu, cuda or cuda:N."),
+    plot: Path | None = Option(None, help="A picture to write: .svg, .png, .pdf."),
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -214,18 +204,15 @@ def doremi(
 
 
 def losses(
-    corpus: Annotated[Path, typer.Argument(help="The folder of a finished corpus.")],
-    model: Annotated[
-        Path,
-        typer.Argument(help="A folder that `doremi` wrote, or one of a Hugging Face causal model."),
-    ],
-    sequence_length: Annotated[
-        int | None, typer.Option(min=2, help="Tokens of a window (default: the model's).")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=2, help="At most this many tokens of each source.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    corpus: Path = Argument(..., help="The folder of a finished corpus."),
+    model: Path = Argument(
+        ..., help="A folder that `doremi` wrote, or one of a Hugging Face causal model."
+    ),
+    sequence_length: int | None = Option(
+        None, min=2, help="Tokens of a window (default: the model's)."
+    ),
+    limit: int | None = Option(None, min=2, help="At most this many tokens of each source."),
+    device: str = Option("cpu", help="cpu, cuda or cuda:N."),
     as_json: Json = False,
 ) -> None:
     """Show a model's held-out loss and bits per byte on each source. Needs torch."""

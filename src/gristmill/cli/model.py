@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from gristmill.cli.arguments import Json
 from gristmill.cli.completion import PATTERNS, among
@@ -20,21 +21,21 @@ tokenizer_app = typer.Typer(
     no_args_is_help=True, help="Train and show tokenizers.", rich_markup_mode=None
 )
 
-Out = Annotated[Path, typer.Option(help="The file to write.")]
-Text = Annotated[str, typer.Option(help="The field that holds the text.")]
-Replace = Annotated[bool, typer.Option("--force", help="Replace a file that is no model.")]
-Limit = Annotated[int | None, typer.Option(min=1, help="Read at most N documents of each file.")]
+Out = Annotated[Path, Option(help="The file to write.")]
+Text = Annotated[str, Option(help="The field that holds the text.")]
+Replace = Annotated[bool, Option("--force", help="Replace a file that is no model.")]
+Limit = Annotated[int | None, Option(min=1, help="Read at most N documents of each file.")]
 
 
 @app.command("train-classifier")
 def train_classifier(
-    good: Annotated[list[Path], typer.Option(help="A file of good documents; repeat it for more.")],
-    bad: Annotated[list[Path], typer.Option(help="A file of bad documents; repeat it for more.")],
+    good: list[Path] = Option(..., help="A file of good documents; repeat it for more."),
+    bad: list[Path] = Option(..., help="A file of bad documents; repeat it for more."),
     out: Out = Path("classifier.model"),
-    seed: Annotated[int, typer.Option(help="The seed of the order of documents.")] = 1,
-    bits: Annotated[int, typer.Option(help="The classifier has 2 ** bits weights.")] = 20,
-    epochs: Annotated[int, typer.Option(help="How often training reads each document.")] = 5,
-    rate: Annotated[float, typer.Option(help="The rate of learning.")] = 0.2,
+    seed: int = Option(1, help="The seed of the order of documents."),
+    bits: int = Option(20, help="The classifier has 2 ** bits weights."),
+    epochs: int = Option(5, help="How often training reads each document."),
+    rate: float = Option(0.2, help="The rate of learning."),
     text: Text = "text",
     limit: Limit = None,
     force: Replace = False,
@@ -66,17 +67,13 @@ def train_classifier(
 
 @app.command("train-perplexity")
 def train_perplexity(
-    files: Annotated[
-        list[Path], typer.Argument(help="Reference text: JSONL, Parquet, WET or text.")
-    ],
+    files: list[Path] = Argument(..., help="Reference text: JSONL, Parquet, WET or text."),
     out: Out = Path("perplexity.model"),
-    order: Annotated[int, typer.Option(help="Words in the longest n-gram, 1 to 4.")] = 3,
-    vocabulary: Annotated[
-        int, typer.Option(help="How many of the most common words to use, at most 65,532.")
-    ] = 60_000,
-    least: Annotated[
-        int, typer.Option(help="Leave out n-grams of three or more words that occur less often.")
-    ] = 2,
+    order: int = Option(3, help="Words in the longest n-gram, 1 to 4."),
+    vocabulary: int = Option(
+        60_000, help="How many of the most common words to use, at most 65,532."
+    ),
+    least: int = Option(2, help="Leave out n-grams of three or more words that occur less often."),
     text: Text = "text",
     limit: Limit = None,
     force: Replace = False,
@@ -104,9 +101,7 @@ def train_perplexity(
 
 
 @app.command("show")
-def show(
-    model: Annotated[Path, typer.Argument(help="A model file.")], as_json: Json = False
-) -> None:
+def show(model: Path = Argument(..., help="A model file."), as_json: Json = False) -> None:
     """Show the kind and the parameters of a model, and the digests of its training files."""
     from gristmill.training.train_models import lines, show_model
 
@@ -114,43 +109,30 @@ def show(
     print_result(result, as_json, lines(result))
 
 
-Workers = Annotated[
-    int | None, typer.Option(min=1, help="Threads that count. Default: one a processor.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file that is there.")]
+Workers = Annotated[int | None, Option(min=1, help="Threads that count. Default: one a processor.")]
+Force = Annotated[bool, Option("--force", help="Replace the file that is there.")]
 
 
 @tokenizer_app.command("train")
 def tokenizer_train(
-    inputs: Annotated[
-        list[Path], typer.Argument(help="Text, JSONL, WET or Parquet files, or a corpus.")
-    ],
-    out: Annotated[Path, typer.Option(help="The tokenizer.json to write.")] = Path(
-        "tokenizer.json"
+    inputs: list[Path] = Argument(..., help="Text, JSONL, WET or Parquet files, or a corpus."),
+    out: Path = Option(Path("tokenizer.json"), help="The tokenizer.json to write."),
+    vocabulary: int = Option(
+        32_768, help="The number of tokens, with the 256 bytes and special tokens."
     ),
-    vocabulary: Annotated[
-        int, typer.Option(help="The number of tokens, with the 256 bytes and special tokens.")
-    ] = 32_768,
-    pattern: Annotated[
-        str,
-        typer.Option(
-            help="How text is split into pieces: gpt2, cl100k, llama3, qwen2, o200k or deepseek.",
-            autocompletion=among(PATTERNS),
-        ),
-    ] = "gpt2",
-    special: Annotated[
-        list[str] | None,
-        typer.Option(help="A special token; repeat it for more. Default: <|endoftext|>."),
-    ] = None,
-    special_last: Annotated[
-        bool, typer.Option("--special-last", help="Number special tokens last, not first.")
-    ] = False,
-    sample: Annotated[
-        int | None, typer.Option(min=1, help="Train on at most N documents of each source.")
-    ] = None,
-    least: Annotated[
-        int, typer.Option(min=1, help="Stop when no pair of tokens occurs N times.")
-    ] = 1,
+    pattern: str = Option(
+        "gpt2",
+        help="How text is split into pieces: gpt2, cl100k, llama3, qwen2, o200k or deepseek.",
+        autocompletion=among(PATTERNS),
+    ),
+    special: list[str] | None = Option(
+        None, help="A special token; repeat it for more. Default: <|endoftext|>."
+    ),
+    special_last: bool = Option(
+        False, "--special-last", help="Number special tokens last, not first."
+    ),
+    sample: int | None = Option(None, min=1, help="Train on at most N documents of each source."),
+    least: int = Option(1, min=1, help="Stop when no pair of tokens occurs N times."),
     text: Text = "text",
     limit: Limit = None,
     workers: Workers = None,
@@ -194,31 +176,19 @@ def tokenizer_train(
 
 @tokenizer_app.command("grow")
 def tokenizer_grow(
-    sources: Annotated[
-        list[str], typer.Argument(help="NAME=FILE (repeat a name for more files), or a corpus.")
-    ],
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="The version to grow from. Without it: version 1.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="The tokenizer.json to write.")] = Path(
-        "tokenizer.json"
+    sources: list[str] = Argument(
+        ..., help="NAME=FILE (repeat a name for more files), or a corpus."
     ),
-    merges: Annotated[int | None, typer.Option(help="Each source adds N merges.")] = None,
-    total: Annotated[
-        int | None, typer.Option(help="Share N merges out by the bytes of the samples.")
-    ] = None,
-    sample: Annotated[
-        int, typer.Option(min=1, help="Learn from at most N documents of each source.")
-    ] = 10_000,
-    least: Annotated[
-        int, typer.Option(min=1, help="Stop when no pair of tokens occurs N times.")
-    ] = 1,
-    pattern: Annotated[
-        str | None, typer.Option(help="For version 1: as of `tokenizer train`. Default: gpt2.")
-    ] = None,
-    special: Annotated[
-        list[str] | None, typer.Option(help="For version 1: a special token; there are 10.")
-    ] = None,
+    tokenizer: Path | None = Option(None, help="The version to grow from. Without it: version 1."),
+    out: Path = Option(Path("tokenizer.json"), help="The tokenizer.json to write."),
+    merges: int | None = Option(None, help="Each source adds N merges."),
+    total: int | None = Option(None, help="Share N merges out by the bytes of the samples."),
+    sample: int = Option(10_000, min=1, help="Learn from at most N documents of each source."),
+    least: int = Option(1, min=1, help="Stop when no pair of tokens occurs N times."),
+    pattern: str | None = Option(
+        None, help="For version 1: as of `tokenizer train`. Default: gpt2."
+    ),
+    special: list[str] | None = Option(None, help="For version 1: a special token; there are 10."),
     text: Text = "text",
     workers: Workers = None,
     force: Force = False,
@@ -250,15 +220,11 @@ def tokenizer_grow(
 
 @tokenizer_app.command("show")
 def tokenizer_show(
-    tokenizer: Annotated[str, typer.Argument(help="gpt2, or a tokenizer's path or URL.")],
-    inputs: Annotated[
-        list[Path] | None, typer.Argument(help="Files or a corpus to encode.")
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="A text: show its tokens.")] = None,
-    field: Annotated[str, typer.Option(help="The field of files that holds the text.")] = "text",
-    sample: Annotated[
-        int | None, typer.Option(min=1, help="Encode at most N documents of each source.")
-    ] = None,
+    tokenizer: str = Argument(..., help="gpt2, or a tokenizer's path or URL."),
+    inputs: list[Path] | None = Argument(None, help="Files or a corpus to encode."),
+    text: str | None = Option(None, help="A text: show its tokens."),
+    field: str = Option("text", help="The field of files that holds the text."),
+    sample: int | None = Option(None, min=1, help="Encode at most N documents of each source."),
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from gristmill.cli.arguments import Json
 from gristmill.cli.completion import corpora
@@ -14,71 +15,59 @@ from gristmill.system.interrupts import handle_ctrl_c
 
 HubTarget = Annotated[
     str,
-    typer.Argument(
+    Argument(
         help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder; or hf://datasets/OWNER/NAME."
     ),
 ]
 Keys = Annotated[
     list[Path] | None,
-    typer.Option("--key", help="A key of `release key`; repeat the option for several."),
+    Option("--key", help="A key of `release key`; repeat the option for several."),
 ]
 Days = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         help="ROLE=N: signatures of root, targets, snapshot or timestamp expire after N days "
         "(365, 90, 7, 1)."
     ),
 ]
 DraftFile = Annotated[
     Path | None,
-    typer.Option(
-        "--draft", help="Write this file for the holders of other keys to sign, and stop."
-    ),
+    Option("--draft", help="Write this file for the holders of other keys to sign, and stop."),
 ]
 SignedFile = Annotated[
-    Path | None, typer.Option("--signed", help="A draft of targets that has enough signatures.")
+    Path | None, Option("--signed", help="A draft of targets that has enough signatures.")
 ]
 CloudFrontId = Annotated[
-    str | None, typer.Option("--cloudfront", help="Invalidate this distribution's copies.")
+    str | None, Option("--cloudfront", help="Invalidate this distribution's copies.")
 ]
 CloudFrontPath = Annotated[
     str | None,
-    typer.Option(help="Where the target is below the distribution's address (default: its top)."),
+    Option(help="Where the target is below the distribution's address (default: its top)."),
 ]
 
 
 def publish(
-    corpus: Annotated[
-        Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)
-    ],
+    corpus: Annotated[Path, Argument(help="The folder of the corpus.", autocompletion=corpora)],
     target: HubTarget,
-    with_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--with",
-            help="Also publish these folders of the corpus: text,verdicts,samples,documents ... or "
-            "all; state: all, and what the next run needs (`pull`).",
-        ),
-    ] = None,
+    with_: list[str] | None = Option(
+        None,
+        "--with",
+        help="Also publish these folders of the corpus: text,verdicts,samples,documents ... or "
+        "all; state: all, and what the next run needs (`pull`).",
+    ),
     key: Keys = None,
     days: Days = None,
     draft: DraftFile = None,
     signed: SignedFile = None,
-    connections: Annotated[int, typer.Option(min=1, help="The number of uploads at once.")] = 4,
-    max_age: Annotated[
-        int, typer.Option(min=0, help="Seconds that caches may show an old pointer.")
-    ] = 10,
-    read_back: Annotated[
-        bool, typer.Option(help="Read what was uploaded, and compare it with its sha256.")
-    ] = True,
-    check_all: Annotated[
-        bool, typer.Option("--check-all", help="Read and compare what the target had as well.")
-    ] = False,
+    connections: int = Option(4, min=1, help="The number of uploads at once."),
+    max_age: int = Option(10, min=0, help="Seconds that caches may show an old pointer."),
+    read_back: bool = Option(True, help="Read what was uploaded, and compare it with its sha256."),
+    check_all: bool = Option(
+        False, "--check-all", help="Read and compare what the target had as well."
+    ),
     cloudfront: CloudFrontId = None,
     cloudfront_path: CloudFrontPath = None,
-    private: Annotated[
-        bool, typer.Option("--private", help="On the hub: make a new data set private.")
-    ] = False,
+    private: bool = Option(False, "--private", help="On the hub: make a new data set private."),
     as_json: Json = False,
 ) -> None:
     """Make a finished corpus the newest release of an object store or a folder; or a data set of
@@ -138,20 +127,17 @@ def _hub_lines(result: dict[str, Any]) -> list[str]:
 
 
 def pull(
-    urls: Annotated[
-        list[str],
-        typer.Argument(
-            help="Addresses of the published corpus, asked in turn; or the store of `run --out`."
-        ),
-    ],
-    folder: Annotated[Path, typer.Argument(help="The folder for the corpus.")],
-    only: Annotated[
-        list[str] | None, typer.Option(help="Only these folders of the corpus: tokens,tokenizer.")
-    ] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="The pinned trust/root.json: unsigned releases are refused.")
-    ] = None,
-    connections: Annotated[int, typer.Option(min=1, help="The number of downloads at once.")] = 4,
+    urls: list[str] = Argument(
+        ..., help="Addresses of the published corpus, asked in turn; or the store of `run --out`."
+    ),
+    folder: Path = Argument(..., help="The folder for the corpus."),
+    only: list[str] | None = Option(
+        None, help="Only these folders of the corpus: tokens,tokenizer."
+    ),
+    root: Path | None = Option(
+        None, help="The pinned trust/root.json: unsigned releases are refused."
+    ),
+    connections: int = Option(4, min=1, help="The number of downloads at once."),
     as_json: Json = False,
 ) -> None:
     """Bring a published corpus into a folder, verified. A run goes on with it.

@@ -1,9 +1,8 @@
 """The verb that fetches a node's shards: thin, as app.py."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from gristmill.cli.arguments import Json, parse_bytes
 from gristmill.progress.terminal import print_result, warn
@@ -11,36 +10,28 @@ from gristmill.system.interrupts import handle_ctrl_c
 
 
 def node(
-    urls: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="URL...",
-            help="Where the corpus was published; of several, the next one is asked if one fails.",
-        ),
-    ],
-    node_id: Annotated[str, typer.Option(help="The id of this node: it decides which shards.")],
-    rotation: Annotated[int, typer.Option(min=0, help="Fetch the shards of this rotation.")] = 0,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="The folder of the cache; processes may share it.")
-    ] = None,
-    cache_bytes: Annotated[
-        str | None,
-        typer.Option(
-            help="Limit the cache to this size (200GB); the least recently used files that nobody "
-            "uses are removed first."
-        ),
-    ] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="The pinned root.json: releases must be signed by its keys.")
-    ] = None,
-    assignment: Annotated[str, typer.Option(help="genesis or rendezvous.")] = "genesis",
-    shards: Annotated[int, typer.Option(min=1, help="Shards of a rotation.")] = 10,
-    nodes: Annotated[
-        Path | None, typer.Option(help="For rendezvous: a file with the ids of all nodes, by line.")
-    ] = None,
-    holders: Annotated[
-        int, typer.Option(min=1, help="For rendezvous: nodes that hold each shard.")
-    ] = 3,
+    urls: list[str] = Argument(
+        ...,
+        metavar="URL...",
+        help="Where the corpus was published; of several, the next one is asked if one fails.",
+    ),
+    node_id: str = Option(..., help="The id of this node: it decides which shards."),
+    rotation: int = Option(0, min=0, help="Fetch the shards of this rotation."),
+    cache_dir: Path | None = Option(None, help="The folder of the cache; processes may share it."),
+    cache_bytes: str | None = Option(
+        None,
+        help="Limit the cache to this size (200GB); the least recently used files that nobody "
+        "uses are removed first.",
+    ),
+    root: Path | None = Option(
+        None, help="The pinned root.json: releases must be signed by its keys."
+    ),
+    assignment: str = Option("genesis", help="genesis or rendezvous."),
+    shards: int = Option(10, min=1, help="Shards of a rotation."),
+    nodes: Path | None = Option(
+        None, help="For rendezvous: a file with the ids of all nodes, by line."
+    ),
+    holders: int = Option(3, min=1, help="For rendezvous: nodes that hold each shard."),
     as_json: Json = False,
 ) -> None:
     """Fetch and verify the shards that are assigned to a training node, and show where they are."""

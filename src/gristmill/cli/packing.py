@@ -1,8 +1,8 @@
 """The verb that packs a corpus' token shards into windows: thin, as app.py."""
 
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, cast
 
-import typer
+from typer import Option
 
 from gristmill.cli.arguments import Json
 from gristmill.cli.report import Corpus
@@ -15,32 +15,24 @@ if TYPE_CHECKING:
 
 def pack(
     corpus: Corpus,
-    sequence_length: Annotated[int, typer.Option(min=1, help="Positions of a window.")] = 2048,
-    packing: Annotated[
-        str,
-        typer.Option(
-            help="concat: documents one behind another. best_fit: none is cut that fits into a "
-            "window. aligned: each window begins with a document."
-        ),
-    ] = "best_fit",
-    split_at: Annotated[
-        str | None,
-        typer.Option(
-            help="With best_fit: cut long documents at the end of a paragraph or a sentence."
-        ),
-    ] = None,
-    longer: Annotated[
-        str | None,
-        typer.Option(
-            help="With best_fit, for documents longer than a window: cut them (the default) or "
-            "refuse the corpus."
-        ),
-    ] = None,
-    keep_rest: Annotated[
-        bool,
-        typer.Option(help="With aligned: keep the rest of a cut document where it fills a window."),
-    ] = False,
-    split: Annotated[str, typer.Option(help="train or val.")] = "train",
+    sequence_length: int = Option(2048, min=1, help="Positions of a window."),
+    packing: str = Option(
+        "best_fit",
+        help="concat: documents one behind another. best_fit: none is cut that fits into a "
+        "window. aligned: each window begins with a document.",
+    ),
+    split_at: str | None = Option(
+        None, help="With best_fit: cut long documents at the end of a paragraph or a sentence."
+    ),
+    longer: str | None = Option(
+        None,
+        help="With best_fit, for documents longer than a window: cut them (the default) or "
+        "refuse the corpus.",
+    ),
+    keep_rest: bool = Option(
+        False, help="With aligned: keep the rest of a cut document where it fills a window."
+    ),
+    split: str = Option("train", help="train or val."),
     as_json: Json = False,
 ) -> None:
     """Pack the documents of a corpus into windows: padding, documents cut, tokens left out.

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from gristmill.cli.arguments import EXIT_CODES, Json
 from gristmill.cli.network import (
@@ -32,30 +33,23 @@ release_app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Target = Annotated[
-    str, typer.Argument(help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder.")
-]
+Target = Annotated[str, Argument(help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder.")]
 
 
 @release_app.command(epilog=EXIT_CODES)
 def withdraw(
-    documents: Annotated[
-        list[str],
-        typer.Argument(metavar="DOCUMENT...", help="shard:row, a document's number, or its URL."),
-    ],
-    corpus: Annotated[Path, typer.Option(help="The folder of the corpus.")],
-    target: Annotated[
-        str | None, typer.Option(help="Where the corpus is published (default: nowhere).")
-    ] = None,
+    documents: list[str] = Argument(
+        ..., metavar="DOCUMENT...", help="shard:row, a document's number, or its URL."
+    ),
+    corpus: Path = Option(..., help="The folder of the corpus."),
+    target: str | None = Option(None, help="Where the corpus is published (default: nowhere)."),
     key: Keys = None,
     days: Days = None,
     draft: DraftFile = None,
     signed: SignedFile = None,
     cloudfront: CloudFrontId = None,
     cloudfront_path: CloudFrontPath = None,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="The cache from which raw shards are removed.")
-    ] = None,
+    cache_dir: Path | None = Option(None, help="The cache from which raw shards are removed."),
     as_json: Json = False,
 ) -> None:
     """Take documents and their copies out of a corpus, and of all its releases.
@@ -104,7 +98,7 @@ def withdraw(
 
 @release_app.command(epilog=EXIT_CODES)
 def key(
-    path: Annotated[Path, typer.Argument(help="The file to write; .pub beside it is public.")],
+    path: Path = Argument(..., help="The file to write; .pub beside it is public."),
     as_json: Json = False,
 ) -> None:
     """Make a key that signs releases (ed25519). A passphrase encrypts it: from the environment
@@ -119,21 +113,17 @@ def key(
 
 @release_app.command(epilog=EXIT_CODES)
 def sign(
-    target: Annotated[
-        str,
-        typer.Argument(help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder; or a draft."),
-    ],
+    target: str = Argument(
+        ..., help="s3://BUCKET/PREFIX, gs://, az://, file:// or a folder; or a draft."
+    ),
     key: Keys = None,
-    everything: Annotated[
-        bool,
-        typer.Option("--all", help="Sign targets and snapshot as well, though they are young."),
-    ] = False,
+    everything: bool = Option(
+        False, "--all", help="Sign targets and snapshot as well, though they are young."
+    ),
     days: Days = None,
     draft: DraftFile = None,
     signed: SignedFile = None,
-    max_age: Annotated[
-        int, typer.Option(min=0, help="Seconds that caches may show an old timestamp.")
-    ] = 10,
+    max_age: int = Option(10, min=0, help="Seconds that caches may show an old timestamp."),
     cloudfront: CloudFrontId = None,
     cloudfront_path: CloudFrontPath = None,
     as_json: Json = False,
@@ -173,29 +163,21 @@ def sign(
 def rotate(
     target: Target,
     key: Keys = None,
-    add: Annotated[
-        list[str] | None,
-        typer.Option(help="ROLE=FILE.pub: this key may sign the role from now on."),
-    ] = None,
-    remove: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="ROLE=KEYID: this key may not sign the role any more (8 digits or more)."
-        ),
-    ] = None,
-    threshold: Annotated[
-        list[str] | None, typer.Option(help="ROLE=N: the role needs signatures of N keys.")
-    ] = None,
+    add: list[str] | None = Option(
+        None, help="ROLE=FILE.pub: this key may sign the role from now on."
+    ),
+    remove: list[str] | None = Option(
+        None, help="ROLE=KEYID: this key may not sign the role any more (8 digits or more)."
+    ),
+    threshold: list[str] | None = Option(None, help="ROLE=N: the role needs signatures of N keys."),
     days: Days = None,
     draft: DraftFile = None,
-    signed: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--signed",
-            help="A draft of a root that has enough signatures; also one of targets, if they lose "
-            "theirs.",
-        ),
-    ] = None,
+    signed: list[Path] | None = Option(
+        None,
+        "--signed",
+        help="A draft of a root that has enough signatures; also one of targets, if they lose "
+        "theirs.",
+    ),
     cloudfront: CloudFrontId = None,
     cloudfront_path: CloudFrontPath = None,
     as_json: Json = False,

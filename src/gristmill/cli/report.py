@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from gristmill.cli.arguments import Json, parse_bytes, read_settings
 from gristmill.cli.completion import corpora
@@ -11,19 +12,19 @@ from gristmill.progress.terminal import print_result, warn
 from gristmill.system.interrupts import handle_ctrl_c
 from gristmill.system.output_streams import is_unread
 
-Corpus = Annotated[Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)]
+Corpus = Annotated[Path, Argument(help="The folder of the corpus.", autocompletion=corpora)]
 Out = Annotated[
-    Path | None, typer.Option(help="The folder of the corpus (default: the recipe's `output`).")
+    Path | None, Option(help="The folder of the corpus (default: the recipe's `output`).")
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Set a key of the recipe, as in step.language.min_score=0.5."),
+    Option("--set", help="Set a key of the recipe, as in step.language.min_score=0.5."),
 ]
 
 
 def diff(
-    a: Annotated[Path, typer.Argument(help="The folder of a corpus.")],
-    b: Annotated[Path, typer.Argument(help="The folder of another corpus.")],
+    a: Path = Argument(..., help="The folder of a corpus."),
+    b: Path = Argument(..., help="The folder of another corpus."),
     as_json: Json = False,
 ) -> None:
     """Compare two corpora by their manifests: recipe, inputs, raw shards, counts, parts."""
@@ -36,9 +37,7 @@ def diff(
 
 def why(
     corpus: Corpus,
-    document: Annotated[
-        str, typer.Argument(help="The document: shard:row, its number, or its URL.")
-    ],
+    document: str = Argument(..., help="The document: shard:row, its number, or its URL."),
     as_json: Json = False,
 ) -> None:
     """Show whether a document was kept; if not, which step dropped it, why and at which value."""
@@ -50,13 +49,11 @@ def why(
 
 
 def explain(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="A key, table, filter, parameter, reason or measure: tokens.validation, gopher, "
-            "gopher.short_doc."
-        ),
-    ],
+    name: str = Argument(
+        ...,
+        help="A key, table, filter, parameter, reason or measure: tokens.validation, gopher, "
+        "gopher.short_doc.",
+    ),
     as_json: Json = False,
 ) -> None:
     """Show what a name of a recipe, of a verdict or of a measure means."""
@@ -69,7 +66,7 @@ def explain(
 
 def lines(
     corpus: Corpus,
-    top: Annotated[int, typer.Option(min=1, help="How many lines to show.")] = 20,
+    top: int = Option(20, min=1, help="How many lines to show."),
     as_json: Json = False,
 ) -> None:
     """Show the most repeated lines that the recipe cut, and how many documents contained each."""
@@ -82,7 +79,7 @@ def lines(
 
 def substrings(
     corpus: Corpus,
-    top: Annotated[int, typer.Option(min=1, help="How many spans to show.")] = 20,
+    top: int = Option(20, min=1, help="How many spans to show."),
     as_json: Json = False,
 ) -> None:
     """Show the spans of text that are repeated most often."""
@@ -95,12 +92,8 @@ def substrings(
 
 def contamination(
     corpus: Corpus,
-    benchmark: Annotated[
-        str | None, typer.Option(help="Show the items of this benchmark only.")
-    ] = None,
-    item: Annotated[
-        str | None, typer.Option(help="Show this item only: its number or its id.")
-    ] = None,
+    benchmark: str | None = Option(None, help="Show the items of this benchmark only."),
+    item: str | None = Option(None, help="Show this item only: its number or its id."),
     as_json: Json = False,
 ) -> None:
     """Show which documents contain which benchmark items, how much of each, and the text around."""
@@ -113,7 +106,7 @@ def contamination(
 
 def duplicates(
     corpus: Corpus,
-    top: Annotated[int, typer.Option(min=1, help="How many clusters to show.")] = 10,
+    top: int = Option(10, min=1, help="How many clusters to show."),
     as_json: Json = False,
 ) -> None:
     """Show how many duplicates were dropped and why, how large clusters are, and the largest."""
@@ -125,14 +118,10 @@ def duplicates(
 
 
 def rejudge(
-    recipe: Annotated[
-        Path, typer.Argument(help="The recipe, with other thresholds in it or in --set.")
-    ],
+    recipe: Path = Argument(..., help="The recipe, with other thresholds in it or in --set."),
     out: Out = None,
     set_: Set = None,
-    allow_code: Annotated[
-        bool, typer.Option("--allow-code", help="Let the custom filter classes decide.")
-    ] = False,
+    allow_code: bool = Option(False, "--allow-code", help="Let the custom filter classes decide."),
     as_json: Json = False,
 ) -> None:
     """Show what a corpus would keep with other thresholds, from the measures that it stores.
@@ -147,24 +136,17 @@ def rejudge(
 
 
 def curve(
-    bands: Annotated[
-        list[int] | None,
-        typer.Option(help="Bands of a signature; repeat the option for a further curve."),
-    ] = None,
-    rows: Annotated[
-        list[int] | None, typer.Option(help="Rows of a band; once for each --bands.")
-    ] = None,
-    threshold: Annotated[
-        float | None, typer.Option(help="The least similarity of the pairs to find.")
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            help="The largest share of pairs below the threshold that may be compared, if the "
-            "similarities of pairs are uniform."
-        ),
-    ] = None,
-    permutations: Annotated[int, typer.Option(help="The most numbers in a signature.")] = 128,
+    bands: list[int] | None = Option(
+        None, help="Bands of a signature; repeat the option for a further curve."
+    ),
+    rows: list[int] | None = Option(None, help="Rows of a band; once for each --bands."),
+    threshold: float | None = Option(None, help="The least similarity of the pairs to find."),
+    budget: float | None = Option(
+        None,
+        help="The largest share of pairs below the threshold that may be compared, if the "
+        "similarities of pairs are uniform.",
+    ),
+    permutations: int = Option(128, help="The most numbers in a signature."),
     as_json: Json = False,
 ) -> None:
     """Draw the probability that a pair becomes a candidate, 1 - (1 - s^rows)^bands.
@@ -187,38 +169,28 @@ def curve(
 
 
 def size(
-    recipe: Annotated[Path, typer.Argument(help="The recipe.")],
+    recipe: Path = Argument(..., help="The recipe."),
     out: Out = None,
-    machines: Annotated[
-        int, typer.Option(min=1, help="Predict the wall time on this number of machines too.")
-    ] = 1,
-    cores: Annotated[
-        int | None,
-        typer.Option(min=1, help="Cores of each machine (default: as many as this one has)."),
-    ] = None,
-    sample: Annotated[
-        str | None, typer.Option(help="How many bytes of raw shards to measure (default: 16MiB).")
-    ] = None,
+    machines: int = Option(1, min=1, help="Predict the wall time on this number of machines too."),
+    cores: int | None = Option(
+        None, min=1, help="Cores of each machine (default: as many as this one has)."
+    ),
+    sample: str | None = Option(
+        None, help="How many bytes of raw shards to measure (default: 16MiB)."
+    ),
     set_: Set = None,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="The folder for fetched shards, which all runs share.")
-    ] = None,
-    allow_code: Annotated[
-        bool, typer.Option("--allow-code", help="Run the custom filters of the recipe.")
-    ] = False,
-    allow_env: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-env", help="An environment variable that the recipe may send to its hosts."
-        ),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-host",
-            help="A host that the recipe may send lines of a local list, or its output, to.",
-        ),
-    ] = None,
+    cache_dir: Path | None = Option(
+        None, help="The folder for fetched shards, which all runs share."
+    ),
+    allow_code: bool = Option(False, "--allow-code", help="Run the custom filters of the recipe."),
+    allow_env: list[str] | None = Option(
+        None, "--allow-env", help="An environment variable that the recipe may send to its hosts."
+    ),
+    allow_host: list[str] | None = Option(
+        None,
+        "--allow-host",
+        help="A host that the recipe may send lines of a local list, or its output, to.",
+    ),
     as_json: Json = False,
 ) -> None:
     """Predict what a run will cost, from a measured sample: tokens, time and disk."""
@@ -243,25 +215,18 @@ def size(
 
 
 def status(
-    corpus: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="CORPUS or URL...",
-            help="The folder of the corpus, or where it was published; of several addresses, the "
-            "next one is asked if one fails.",
-        ),
-    ],
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again and again.")] = False,
-    interval: Annotated[
-        float, typer.Option(min=0.1, help="With --watch: seconds between two looks.")
-    ] = 5.0,
-    looks: Annotated[
-        int | None, typer.Option(min=1, help="With --watch: how often (default: without end).")
-    ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(help="Of a published corpus: the pinned root.json whose keys must sign."),
-    ] = None,
+    corpus: list[str] = Argument(
+        ...,
+        metavar="CORPUS or URL...",
+        help="The folder of the corpus, or where it was published; of several addresses, the "
+        "next one is asked if one fails.",
+    ),
+    watch: bool = Option(False, "--watch", help="Show it again and again."),
+    interval: float = Option(5.0, min=0.1, help="With --watch: seconds between two looks."),
+    looks: int | None = Option(None, min=1, help="With --watch: how often (default: without end)."),
+    root: Path | None = Option(
+        None, help="Of a published corpus: the pinned root.json whose keys must sign."
+    ),
     as_json: Json = False,
 ) -> None:
     """Show which phases of a run are done, what was dropped, and how far sources and tokens are.
@@ -287,16 +252,11 @@ def status(
 
 def report(
     corpus: Corpus,
-    other: Annotated[
-        Path | None, typer.Argument(help="The folder of another corpus, to compare with.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The file (default: CORPUS-report.html, beside it)."),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that `report` did not write.")
-    ] = False,
+    other: Path | None = Argument(None, help="The folder of another corpus, to compare with."),
+    out: Path | None = Option(
+        None, "--out", "-o", help="The file (default: CORPUS-report.html, beside it)."
+    ),
+    force: bool = Option(False, "--force", help="Replace a file that `report` did not write."),
     as_json: Json = False,
 ) -> None:
     """Write one HTML page that shows a corpus: what was dropped and why, with documents."""
@@ -312,9 +272,7 @@ def report(
 
 def check(
     corpus: Corpus,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 if a figure is unusual.")
-    ] = False,
+    strict: bool = Option(False, "--strict", help="Exit with code 1 if a figure is unusual."),
     as_json: Json = False,
 ) -> None:
     """Name the figures of a corpus that are unusual, why they matter, and what to look at next."""
@@ -329,13 +287,10 @@ def check(
 
 def card(
     corpus: Corpus,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="The file (default: CORPUS-card.md, beside it)."),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that `card` did not write.")
-    ] = False,
+    out: Path | None = Option(
+        None, "--out", "-o", help="The file (default: CORPUS-card.md, beside it)."
+    ),
+    force: bool = Option(False, "--force", help="Replace a file that `card` did not write."),
     as_json: Json = False,
 ) -> None:
     """Describe a corpus in Markdown, for those who get it: content, origin, licences, limits."""

@@ -4,9 +4,9 @@ import signal
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+from typer import Argument, Option
 
 from gristmill.cli.arguments import Json, parse_bytes, read_settings
 from gristmill.cli.completion import PRESETS, STOPS, among
@@ -22,150 +22,101 @@ if TYPE_CHECKING:
 
 
 def run(
-    what: Annotated[
-        list[str], typer.Argument(help="A recipe (.toml), or files, folders and URLs for a preset.")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="The folder of the corpus, or s3://BUCKET/PREFIX, gs://, az:// (default: the "
-            "recipe's `output`)."
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="The number of worker processes (default: one for each processor)."
-        ),
-    ] = None,
-    engine: Annotated[
-        str,
-        typer.Option(
-            help="local, spark://host:port, or spark inside spark-submit; or `module:VALUE`, one "
-            "of your own. All write the same bytes."
-        ),
-    ] = "local",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Set a key of the recipe, as in tokens.validation=0.01 or "
-            "step.language.min_score=0.5.",
-        ),
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, help="Read at most N documents of each source.")
-    ] = None,
-    shingle_width: Annotated[
-        int | None, typer.Option(help="Words of a shingle: sets deduplicate.near.shingle.")
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            help="Stop after plan, fetch, process, deduplicate, tokenize or assemble.",
-            autocompletion=among(STOPS),
-        ),
-    ] = None,
-    shards: Annotated[
-        str | None,
-        typer.Option(
-            help="I/N: do part I of N of the raw shards, a job of an array on a shared folder; a "
-            "run without it ends the work (docs/clusters.md)."
-        ),
-    ] = None,
-    plan: Annotated[
-        Path | None, typer.Option(help="Run a stored plan: the plan.json of a corpus.")
-    ] = None,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="The folder for fetched shards, which all runs share.")
-    ] = None,
-    cache_bytes: Annotated[
-        str | None,
-        typer.Option(
-            help="The largest size of the cache (200GB): the least recently used files are removed."
-        ),
-    ] = None,
-    connections: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="The number of downloads at once (default: 8, of them 4 from one host)."
-        ),
-    ] = None,
-    checkpoint_bytes: Annotated[
-        str | None,
-        typer.Option(help="Bytes between two checkpoints of a download (default: 64MiB)."),
-    ] = None,
-    resume_only: Annotated[
-        bool,
-        typer.Option("--resume-only", help="Fetch only what is in the cache or partly downloaded."),
-    ] = False,
-    check_inputs: Annotated[
-        bool,
-        typer.Option(
-            "--check-inputs",
-            help="Ask the servers whether pinned raw shards are unchanged; read every local one, "
-            "also those whose size and times are as they were.",
-        ),
-    ] = False,
-    replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace",
-            help="Read input files that changed again, under new numbers, and make what depends "
-            "on them again (without it, they are refused).",
-        ),
-    ] = False,
-    remove: Annotated[
-        bool,
-        typer.Option(
-            "--remove",
-            help="Take the documents of raw shards that the recipe no longer names out of the "
-            "corpus (without it, they are refused).",
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Show what a run would fetch, and how many bytes; change nothing."
-        ),
-    ] = False,
-    retry: Annotated[
-        bool,
-        typer.Option(
-            "--retry", help="Keep trying a host that never answered (default: for four seconds)."
-        ),
-    ] = False,
-    allow_env: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-env", help="An environment variable that the recipe may send to its hosts."
-        ),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-host",
-            help="A host that the recipe may send lines of a local list, or its output, to.",
-        ),
-    ] = None,
-    allow_missing: Annotated[
-        bool, typer.Option(help="Record shards that fail as absent, and continue.")
-    ] = False,
-    allow_code: Annotated[
-        bool,
-        typer.Option(
-            "--allow-code", help="Run the custom filters of the recipe: package.module:Name."
-        ),
-    ] = False,
-    tokenizer: Annotated[
-        str | None, typer.Option(help="gpt2, or the path or URL of a tokenizer.")
-    ] = None,
-    preset: Annotated[
-        str,
-        typer.Option(
-            help=f"For files, a preset: {', '.join(PRESETS)}.", autocompletion=among(PRESETS)
-        ),
-    ] = "clean-small",
+    what: list[str] = Argument(
+        ..., help="A recipe (.toml), or files, folders and URLs for a preset."
+    ),
+    out: Path | None = Option(
+        None,
+        help="The folder of the corpus, or s3://BUCKET/PREFIX, gs://, az:// (default: the "
+        "recipe's `output`).",
+    ),
+    workers: int | None = Option(
+        None, min=1, help="The number of worker processes (default: one for each processor)."
+    ),
+    engine: str = Option(
+        "local",
+        help="local, spark://host:port, or spark inside spark-submit; or `module:VALUE`, one "
+        "of your own. All write the same bytes.",
+    ),
+    set_: list[str] | None = Option(
+        None,
+        "--set",
+        help="Set a key of the recipe, as in tokens.validation=0.01 or "
+        "step.language.min_score=0.5.",
+    ),
+    limit: int | None = Option(None, min=1, help="Read at most N documents of each source."),
+    shingle_width: int | None = Option(
+        None, help="Words of a shingle: sets deduplicate.near.shingle."
+    ),
+    until: str | None = Option(
+        None,
+        help="Stop after plan, fetch, process, deduplicate, tokenize or assemble.",
+        autocompletion=among(STOPS),
+    ),
+    shards: str | None = Option(
+        None,
+        help="I/N: do part I of N of the raw shards, a job of an array on a shared folder; a "
+        "run without it ends the work (docs/clusters.md).",
+    ),
+    plan: Path | None = Option(None, help="Run a stored plan: the plan.json of a corpus."),
+    cache_dir: Path | None = Option(
+        None, help="The folder for fetched shards, which all runs share."
+    ),
+    cache_bytes: str | None = Option(
+        None,
+        help="The largest size of the cache (200GB): the least recently used files are removed.",
+    ),
+    connections: int | None = Option(
+        None, min=1, help="The number of downloads at once (default: 8, of them 4 from one host)."
+    ),
+    checkpoint_bytes: str | None = Option(
+        None, help="Bytes between two checkpoints of a download (default: 64MiB)."
+    ),
+    resume_only: bool = Option(
+        False, "--resume-only", help="Fetch only what is in the cache or partly downloaded."
+    ),
+    check_inputs: bool = Option(
+        False,
+        "--check-inputs",
+        help="Ask the servers whether pinned raw shards are unchanged; read every local one, "
+        "also those whose size and times are as they were.",
+    ),
+    replace: bool = Option(
+        False,
+        "--replace",
+        help="Read input files that changed again, under new numbers, and make what depends "
+        "on them again (without it, they are refused).",
+    ),
+    remove: bool = Option(
+        False,
+        "--remove",
+        help="Take the documents of raw shards that the recipe no longer names out of the "
+        "corpus (without it, they are refused).",
+    ),
+    dry_run: bool = Option(
+        False, "--dry-run", help="Show what a run would fetch, and how many bytes; change nothing."
+    ),
+    retry: bool = Option(
+        False, "--retry", help="Keep trying a host that never answered (default: for four seconds)."
+    ),
+    allow_env: list[str] | None = Option(
+        None, "--allow-env", help="An environment variable that the recipe may send to its hosts."
+    ),
+    allow_host: list[str] | None = Option(
+        None,
+        "--allow-host",
+        help="A host that the recipe may send lines of a local list, or its output, to.",
+    ),
+    allow_missing: bool = Option(False, help="Record shards that fail as absent, and continue."),
+    allow_code: bool = Option(
+        False, "--allow-code", help="Run the custom filters of the recipe: package.module:Name."
+    ),
+    tokenizer: str | None = Option(None, help="gpt2, or the path or URL of a tokenizer."),
+    preset: str = Option(
+        "clean-small",
+        help=f"For files, a preset: {', '.join(PRESETS)}.",
+        autocompletion=among(PRESETS),
+    ),
     as_json: Json = False,
 ) -> None:
     """Run a recipe: raw shards in, a verified corpus out.

@@ -1,9 +1,8 @@
 """The verbs that count a corpus' tokens and say what they suffice for: thin, as app.py."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from gristmill.cli.arguments import Json
 from gristmill.cli.report import Corpus
@@ -12,11 +11,10 @@ from gristmill.progress.terminal import print_result
 
 def stats(
     corpus: Corpus,
-    sequence_length: Annotated[
-        int | None,
-        typer.Option(min=1, help="Show the utilisation of sequences of this many tokens."),
-    ] = None,
-    top: Annotated[int, typer.Option(min=0, help="How many tokens and domains to show.")] = 10,
+    sequence_length: int | None = Option(
+        None, min=1, help="Show the utilisation of sequences of this many tokens."
+    ),
+    top: int = Option(10, min=0, help="How many tokens and domains to show."),
     as_json: Json = False,
 ) -> None:
     """Show tokens, vocabulary use, lengths of documents, and shares by source and language.
@@ -31,18 +29,12 @@ def stats(
 
 
 def chinchilla(
-    params: Annotated[
-        str | None, typer.Option(help="The parameters of a model, such as 1.3e9 or 1.3B.")
-    ] = None,
-    flops: Annotated[
-        str | None, typer.Option(help="The compute of a training run in FLOPs, such as 1e21.")
-    ] = None,
-    corpus: Annotated[
-        Path | None, typer.Option(help="Show what the training tokens of this corpus suffice for.")
-    ] = None,
-    epochs: Annotated[
-        str | None, typer.Option(help="How often the corpus is read (default: once).")
-    ] = None,
+    params: str | None = Option(None, help="The parameters of a model, such as 1.3e9 or 1.3B."),
+    flops: str | None = Option(None, help="The compute of a training run in FLOPs, such as 1e21."),
+    corpus: Path | None = Option(
+        None, help="Show what the training tokens of this corpus suffice for."
+    ),
+    epochs: str | None = Option(None, help="How often the corpus is read (default: once)."),
     as_json: Json = False,
 ) -> None:
     """Show compute-optimal numbers of parameters and tokens, by published scaling laws."""

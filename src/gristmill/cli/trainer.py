@@ -1,9 +1,8 @@
 """The verbs `export` and `import`: thin, as app.py."""
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from gristmill.cli.arguments import Json
 from gristmill.cli.completion import among, corpora
@@ -13,44 +12,31 @@ from gristmill.trainer_formats import FORMATS, IMPORTED
 
 
 def export(
-    corpus: Annotated[
-        Path, typer.Argument(help="The folder of the corpus.", autocompletion=corpora)
-    ],
-    out: Annotated[Path, typer.Option(help="The folder to write to.")],
-    to: Annotated[
-        str,
-        typer.Option(
-            help=f"Text: {', '.join(FORMATS.built_in_names('TextFormat'))}. Tokens: "
-            f"{', '.join(FORMATS.built_in_names('TrainerFormat'))}. Or `module:VALUE`, a format of "
-            "your own, or that of an installed package.",
-            autocompletion=among(FORMATS.names),
-        ),
-    ] = "jsonl.zst",
-    split: Annotated[
-        str | None, typer.Option(help="For tokens: train or val (default: both).")
-    ] = None,
-    source: Annotated[
-        list[str] | None,
-        typer.Option(help="Write this source only; repeat the option for several."),
-    ] = None,
-    mix: Annotated[
-        str | None,
-        typer.Option(
-            help="For tokens: interleave sources into one stream, by shares of tokens "
-            "(web=0.7,books=0.3) or in proportion to their tokens (proportional)."
-        ),
-    ] = None,
-    tokens_per_file: Annotated[
-        int | None, typer.Option(min=1, help="For tokens: the size of a file.")
-    ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict",
-            help="For tokens: refuse documents with an end of text inside, if readers of the "
-            "format divide at that token.",
-        ),
-    ] = False,
+    corpus: Path = Argument(..., help="The folder of the corpus.", autocompletion=corpora),
+    out: Path = Option(..., help="The folder to write to."),
+    to: str = Option(
+        "jsonl.zst",
+        help=f"Text: {', '.join(FORMATS.built_in_names('TextFormat'))}. Tokens: "
+        f"{', '.join(FORMATS.built_in_names('TrainerFormat'))}. Or `module:VALUE`, a format of "
+        "your own, or that of an installed package.",
+        autocompletion=among(FORMATS.names),
+    ),
+    split: str | None = Option(None, help="For tokens: train or val (default: both)."),
+    source: list[str] | None = Option(
+        None, help="Write this source only; repeat the option for several."
+    ),
+    mix: str | None = Option(
+        None,
+        help="For tokens: interleave sources into one stream, by shares of tokens "
+        "(web=0.7,books=0.3) or in proportion to their tokens (proportional).",
+    ),
+    tokens_per_file: int | None = Option(None, min=1, help="For tokens: the size of a file."),
+    strict: bool = Option(
+        False,
+        "--strict",
+        help="For tokens: refuse documents with an end of text inside, if readers of the "
+        "format divide at that token.",
+    ),
     as_json: Json = False,
 ) -> None:
     """Write the kept documents as text with all their fields, or the tokens for a trainer."""
@@ -78,42 +64,30 @@ def export(
 
 
 def import_tokens(
-    folder: Annotated[Path, typer.Argument(help="The folder with the files to import.")],
-    from_: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            help=f"The format of the files: {', '.join(IMPORTED.built_in_names())}, or one of "
-            "your own, as `module:VALUE`.",
-            autocompletion=among(IMPORTED.names),
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder of the corpus to write.")],
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            help="The tokenizer of the tokens: a name, path or URL (default: the one beside an "
-            "export of gristmill)."
-        ),
-    ] = None,
-    source: Annotated[str, typer.Option(help="The name of the source.")] = "imported",
-    end_of_text: Annotated[
-        str | None, typer.Option(help="The end of text (default: the tokenizer's own).")
-    ] = None,
-    end_of_text_side: Annotated[
-        str | None,
-        typer.Option(
-            help="Where documents have it: after, before or none (default: as the files show)."
-        ),
-    ] = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(help="The type of tokens in files that do not say it: uint8 to uint64."),
-    ] = None,
-    tokens_per_shard: Annotated[int, typer.Option(min=1, help="Tokens of a shard.")] = 100_000_000,
-    cache_dir: Annotated[
-        Path | None, typer.Option(help="The folder for a tokenizer that is fetched.")
-    ] = None,
+    folder: Path = Argument(..., help="The folder with the files to import."),
+    from_: str = Option(
+        ...,
+        "--from",
+        help=f"The format of the files: {', '.join(IMPORTED.built_in_names())}, or one of "
+        "your own, as `module:VALUE`.",
+        autocompletion=among(IMPORTED.names),
+    ),
+    out: Path = Option(..., help="The folder of the corpus to write."),
+    tokenizer: str | None = Option(
+        None,
+        help="The tokenizer of the tokens: a name, path or URL (default: the one beside an "
+        "export of gristmill).",
+    ),
+    source: str = Option("imported", help="The name of the source."),
+    end_of_text: str | None = Option(None, help="The end of text (default: the tokenizer's own)."),
+    end_of_text_side: str | None = Option(
+        None, help="Where documents have it: after, before or none (default: as the files show)."
+    ),
+    dtype: str | None = Option(
+        None, help="The type of tokens in files that do not say it: uint8 to uint64."
+    ),
+    tokens_per_shard: int = Option(100_000_000, min=1, help="Tokens of a shard."),
+    cache_dir: Path | None = Option(None, help="The folder for a tokenizer that is fetched."),
     as_json: Json = False,
 ) -> None:
     """Make a corpus of tokens from token files that another tool wrote.
