@@ -105,6 +105,7 @@ def used(item: Item) -> Iterator[Item]:
 def roots() -> Iterator[Item]:
     """Yield what users can name."""
     yield from (("gristmill.__main__", "main"), ("gristmill", "__getattr__"), ("gristmill", ""))
+    yield from (item for items in IMPORTED["gristmill"].values() for item in items)
     yield from public("gristmill.filters.")
     yield from plugins()
     for path in OUTSIDE:

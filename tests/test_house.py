@@ -223,7 +223,7 @@ OPTIONS = {
     "--check-inputs --checkpoint-bytes --connections --dry-run --engine --help "
     "--json --limit --out --plan --preset --remove --replace --resume-only --retry --set --shards "
     "--shingle-width --tokenizer --until --workers",
-    "init": "--from --help --preset",
+    "init": "--help --preset",
     "verify": "--cache-dir --help --json --pin --quick --raw",
     "diff": "--help --json",
     "why": "--help --json",

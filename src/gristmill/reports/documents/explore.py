@@ -126,7 +126,7 @@ def explore(
     import duckdb
 
     try:
-        with _Documents(root, manifest, verdict, seed, sample, characters) as documents:
+        with _ExploredDocuments(root, manifest, verdict, seed, sample, characters) as documents:
             shown = _ShownTexts(characters, redact)
             names, with_text = _write(target, documents, shown, projection=projection)
     except (pa.ArrowException, duckdb.Error) as error:
@@ -144,7 +144,7 @@ def explore(
 
 
 def _write(
-    target: Path, documents: "_Documents", shown: "_ShownTexts", *, projection: bool
+    target: Path, documents: "_ExploredDocuments", shown: "_ShownTexts", *, projection: bool
 ) -> tuple[list[str], int]:
     """Write the file: its columns, and the number of documents with a text."""
     placed = None
@@ -213,7 +213,7 @@ class _ShownTexts:
         return pc.if_else(texts.is_valid(), cut, pa.scalar(None, pa.string()))
 
 
-class _Documents:
+class _ExploredDocuments:
     """The documents that are wanted, and their rows: a context manager."""
 
     def __init__(
@@ -244,7 +244,7 @@ class _Documents:
                     if field.name not in ("document", LANGUAGE) and kind is not None:
                         self._columns.setdefault(field.name, pa.field(_column(field.name), kind))
 
-    def __enter__(self) -> "_Documents":
+    def __enter__(self) -> "_ExploredDocuments":
         import duckdb
 
         self._folder = tempfile.TemporaryDirectory(prefix="gristmill-explore-")
