@@ -116,9 +116,7 @@ class VerificationError(GristmillError):
 
 
 class Damaged(VerificationError):
-    """A file that one phase wrote for another differs from its record. A run makes it again, and
-    continues.
-    """
+    """A file between two phases differs from its record. A run makes it again, and goes on."""
 
 
 class MachineError(GristmillError):

@@ -58,9 +58,7 @@ def _listed(value: Any) -> Any:
 
 
 def recipe_text(path: Path) -> str:
-    """Return the text of a recipe's file. Raises RecipeError if it cannot be read or is not
-    text.
-    """
+    """Return the text of a recipe's file. Raises RecipeError if unreadable or no text."""
     if str(path) == "-":
         raise RecipeError(
             "-: a recipe cannot be read from standard input, because its paths are relative to "
@@ -125,9 +123,7 @@ def refuse_store(name: Path | str) -> None:
 
 
 def local(name: Path | str, what: str) -> Path:
-    """Return a path to write to. Raises RecipeError for a URL; `what` names the option in the
-    message.
-    """
+    """Return a path to write to. Raises RecipeError for a URL; `what` is the option."""
     if is_scheme(name):
         scheme, _, rest = os.fspath(name).partition("?")[0].partition(":")
         shown = f"{scheme}://{rest.lstrip('/').rpartition('@')[2]}"  # without a user and password
@@ -216,9 +212,7 @@ def _named(inside: str, tables: list[Any]) -> str:
 
 
 def _name(table: Any) -> str | None:
-    """Return the name of a source, or of a step's filter; of a custom filter, its function's
-    name.
-    """
+    """Return the name of a source, or of a step's filter; of a custom filter, of its function."""
     if not isinstance(table, dict):
         return None
     name = table.get("use", table.get("name"))

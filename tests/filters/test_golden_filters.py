@@ -276,7 +276,7 @@ def judge_all(steps: list[Step], folder: Path) -> dict[str, Any]:
 
         calls.append(process.named(step, measure))
         nothing = pa.RecordBatch.from_pylist([], schema.DOCUMENTS)
-        said = calls[-1].call(nothing, BatchTexts(nothing["text"]))
+        _, said = calls[-1].call(nothing, BatchTexts(nothing["text"]))
         columns = (
             said.measures
             if said.text is None

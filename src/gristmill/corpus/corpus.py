@@ -59,9 +59,7 @@ class Record(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
 
 
 def versions() -> dict[str, str]:
-    """Return the manifest's `versions`: the packages of the run that wrote it, and format
-    versions.
-    """
+    """Return the manifest's `versions`: packages of the run that wrote it, and formats."""
     return {
         "gristmill": gristmill.__version__,
         "pyarrow": pyarrow.__version__,
@@ -197,9 +195,7 @@ class Corpus:
         return record
 
     def forget(self, phase: str, name: str) -> None:
-        """Take a phase's record away, before the files under work/ that it names are written
-        anew.
-        """
+        """Take a phase's record away, before the files under work/ that it names are rewritten."""
         (self.work / self._record_path(phase, name)).unlink(missing_ok=True)
 
     # -- states
@@ -308,9 +304,7 @@ class Corpus:
         sync_folder(self.root)
 
     def _complete(self, lock: bytes) -> None:
-        """Put the parts of a new state into place, then its manifest and
-        its lock; each may be done twice.
-        """
+        """Put a new state's parts in place, then its manifest and lock; each may be done twice."""
         coming = self.root / (manifests.MANIFEST + manifests.NEXT)
         if coming.exists():
             manifest = manifests.decode(coming.read_bytes())
@@ -352,9 +346,7 @@ class Corpus:
         return []
 
     def sweep(self) -> None:
-        """Remove the parts that the state before the finished one had, and no other file: it may
-        be somebody's.
-        """
+        """Remove the parts of the state before the finished one; another file may be somebody's."""
         if (self.root / (manifests.LOCK + manifests.NEXT)).exists():
             return
         obsolete = self._obsolete()

@@ -71,9 +71,7 @@ def post_dedup_steps(recipe: Recipe, source: str, inputs: dict[str, Input]) -> P
 
 
 class Rewriter:
-    """Post-dedup steps, loaded: they rewrite texts and drop nothing; a document may be left
-    empty.
-    """
+    """Post-dedup steps, loaded: they rewrite texts, drop nothing, and may leave one empty."""
 
     def __init__(self, post_dedup: PostDedup) -> None:
         self._calls = [(step.name, step.load(post_dedup.inputs)) for step in post_dedup.steps()]

@@ -20,9 +20,7 @@ TABLE = "duplicates/similar.parquet"
 
 
 def digests(path: Path) -> dict[int, str]:
-    """By raw shard, the sha256 over its documents: sorted little-endian int64. A shard that has
-    none is left out.
-    """
+    """By raw shard with documents, the sha256 over them: sorted little-endian int64."""
     found: dict[int, Any] = {}
     for batch in read_batches(path):
         documents = batch["document"].to_numpy()

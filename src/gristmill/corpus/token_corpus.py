@@ -90,9 +90,7 @@ class TokenStream:
         return self._root / (self.shards[number].path.removesuffix(".bin") + ".docs")
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Return tokens start to stop, (stop - start,) of `dtype`; a view where one shard has them
-        all.
-        """
+        """Return tokens start to stop, (stop - start,) of `dtype`; of one shard a view."""
         self._check(start, stop)
         first = int(np.searchsorted(self.starts, start, "right")) - 1
         pieces = []
@@ -218,9 +216,7 @@ class TokenCorpus:
         return self._streams[source, split]
 
     def prove(self, split: Split | None = None) -> None:
-        """Check the digests of all shards and their `.docs`. Raises Damaged (a
-        VerificationError).
-        """
+        """Check digests of all shards and their `.docs`. Raises Damaged (a VerificationError)."""
         parts = [
             part
             for part in self.manifest.parts

@@ -140,9 +140,7 @@ class FrequentLines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     least_characters: Annotated[int, Meta(ge=1)] = 1
 
     def key(self) -> dict[str, Any]:
-        """Return what keys are made of. They have `arabic_marks` at its default too; a stored
-        recipe has not.
-        """
+        """Return what keys are made of, `arabic_marks` at its default too, as in no recipe."""
         return {**without_defaults(self), "arabic_marks": self.arabic_marks}
 
 

@@ -82,9 +82,7 @@ COOKIES = (
 
 
 def prose() -> list[tuple[str, str]]:
-    """Return (URL, text) of Python's documentation topics and of its longer docstrings, each text
-    once.
-    """
+    """Return (URL, text) of Python's documentation topics and longer docstrings, each once."""
     found: dict[str, str] = {}
     topics = importlib.import_module("pydoc_data.topics").topics
     for name in sorted(topics):

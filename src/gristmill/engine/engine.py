@@ -66,9 +66,7 @@ class Session(Protocol):
 
     @property
     def in_one_process(self) -> bool:
-        """Return whether tasks of `map` run in the task's own process: they may share what it
-        holds.
-        """
+        """Return whether tasks of `map` run in the task's own process: they may share its state."""
         ...
 
     def open(self, temporary: Path, folders: list[Path]) -> Relations:

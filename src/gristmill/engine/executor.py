@@ -41,9 +41,7 @@ def in_turn(function: Callable[[Task], Answer], tasks: Iterable[Task]) -> Iterat
 
 
 def threads_with(threads: int) -> Executor:
-    """On `threads` threads of this process: kernels, pyarrow and files let go of the interpreter's
-    lock.
-    """
+    """On `threads` threads of this process: kernels, pyarrow and files free the interpreter."""
     return partial(_on_threads, threads)
 
 

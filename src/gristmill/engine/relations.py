@@ -24,9 +24,7 @@ class Relations(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
     def table(self, name: str, paths: Mapping[Path, int] | list[Path], columns: str) -> None:
-        """Name the columns of Parquet files; a mapping gives each file's `scope`, one column
-        more.
-        """
+        """Name the columns of Parquet files; a mapping gives each file's `scope`, a column more."""
 
     def row(self, name: str, **values: int) -> None:
         """Name a table of one row: a relation's parameters."""
@@ -35,9 +33,7 @@ class Relations(Protocol):
         """Name what `<relation>.sql` gives."""
 
     def write(self, relation: str, target: Path) -> list[Path]:
-        """Run `<relation>.sql` into Parquet files, in the order that it states; which files, at
-        least one.
-        """
+        """Run `<relation>.sql` into Parquet files, in its order; return these, at least one."""
         ...
 
 

@@ -63,9 +63,7 @@ class OpenCorpus:
         return found
 
     def _files(self, table: str) -> list[Path]:
-        """Return the files of a table, in the order of raw shards. Raises ArgumentError,
-        VerificationError.
-        """
+        """Return a table's files, by raw shard. Raises ArgumentError, VerificationError."""
         known = self._parts()
         if table not in known:
             raise ArgumentError(

@@ -45,9 +45,7 @@ class Turns(NamedTuple):
     group: int = 1
 
     def batch(self, given: int) -> int:
-        """Return the number of the batch that comes when `given` of them were made, from `first`
-        on.
-        """
+        """Return the number of the batch that comes when `given` were made, from `first` on."""
         turns, within = divmod(given, self.group)
         return self.first + turns * self.workers * self.group + within
 
@@ -106,9 +104,7 @@ class BatchMaker:
         return rows, micro
 
     def block(self, window: int) -> Block:
-        """Return the batches of some steps, from the one that begins at a window of the stream
-        on.
-        """
+        """Return the batches of some steps, from that which begins at a window of the stream."""
         number = self.plan.segment_at(window)
         segment, stop = self.plan.segments[number], self.plan.end_of(number)
         rows, micro = self.rows_of(segment)

@@ -183,9 +183,7 @@ def _longer(stream: TokenStream, length: int) -> tuple[int, int]:
 
 
 def _cut(stream: TokenStream, starts: np.ndarray, length: int) -> tuple[int, int]:
-    """Return documents with tokens, and those of which a part is in a window, and not all in
-    one.
-    """
+    """Return documents with tokens, and those partly in a window, and not all in one."""
     documents = cut = first = 0
     for some in document_lengths(stream):
         ends = first + np.cumsum(some)

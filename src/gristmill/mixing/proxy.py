@@ -125,9 +125,7 @@ def logits(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
 
 
 def token_losses(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
-    """Return the loss of each token in nats, (rows, length) float32, of tokens (rows, length +
-    1).
-    """
+    """Return the loss of each token in nats, (rows, length) float32: tokens (rows, length + 1)."""
     scores = logits(model, config, tokens[:, :-1])
     found = functional.cross_entropy(
         scores.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none"

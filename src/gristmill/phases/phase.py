@@ -142,9 +142,7 @@ class State(NamedTuple):
         return self.records.get(phase.name, {})
 
     def one(self, phase: Phase[Counts]) -> Record[Counts] | None:
-        """Return the record of an earlier phase about the whole corpus; null: it was not asked
-        for.
-        """
+        """Return the record of an earlier phase about the whole corpus; null: not asked for."""
         return self.of(phase).get(0)
 
 

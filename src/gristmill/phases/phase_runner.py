@@ -24,9 +24,7 @@ class Ran(NamedTuple):
 
 
 def raise_at_once(error: BaseException) -> None:
-    """Raise an error of a task that ends the run: the machine's and the recipe's would be every
-    task's.
-    """
+    """Raise an error of a task that ends the run: the machine's and recipe's are every task's."""
     if isinstance(error, MachineError | RecipeError | Damaged) or not isinstance(
         error, GristmillError
     ):

@@ -246,9 +246,7 @@ def check_languages(steps: list[Step], scope: str, name: str) -> None:
 
 
 def check_labels(labels: Iterable[str], steps: Iterable[Step], name: str, key: str) -> None:
-    """Refuse settings (`key`) for a language that no step `language` keeps. `steps` are those of
-    all sources.
-    """
+    """Refuse settings (`key`) for a language that no step `language` of all `steps` keeps."""
     kept: list[str] = []
     for step in steps:
         if isinstance(step, Language):

@@ -13,9 +13,7 @@ from gristmill.user_input import is_scheme, local
 
 
 def from_folder(tokenizer: str, folder: Path) -> str:
-    """Return a tokenizer's file, named from where one stands, as the recipe names it: from its
-    folder.
-    """
+    """Return a tokenizer's file, named from the current folder, as from the recipe's."""
     return (
         Path(os.path.relpath(tokenizer, folder)).as_posix()
         if os.path.isfile(tokenizer)
@@ -29,9 +27,7 @@ def read_recipe(
     settings: dict[str, str] | None,
     preset: str,
 ) -> Loaded:
-    """Return the recipe in a file, or a preset's for a list of files; one that is read already
-    stays.
-    """
+    """Return the recipe in a file, or a preset's for a list of files; a read one stays."""
     if isinstance(recipe, Loaded):
         return recipe
     if isinstance(recipe, list):

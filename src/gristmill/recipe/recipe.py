@@ -109,9 +109,7 @@ class Loaded(NamedTuple):
 
 
 def load(path: Path, settings: dict[str, str] | None = None) -> Loaded:
-    """Read a recipe from a file; `settings` are `key.path = value` in TOML's notation, as `--set`
-    takes them.
-    """
+    """Read a recipe from a file; `settings` are `key.path = value` in TOML, as for `--set`."""
     text = recipe_text(path)
     folder = path.parent.resolve()
     return Loaded(parse(text, str(path), settings, folder), folder, str(path), text)
@@ -178,9 +176,7 @@ def is_post_dedup(step: Step) -> bool:
 
 
 def check_pages(recipe: Recipe) -> None:
-    """Refuse a source of pages that no step takes the text out of; they can be fetched all the
-    same.
-    """
+    """Refuse a source of pages that no step takes the text out of; they can be fetched."""
     for source in recipe.source:
         said = source.kind is not None and not is_own_format(source)
         pages = said and FORMATS.find(str(source.kind)).pages

@@ -40,9 +40,7 @@ class FilesRead:
 
 @contextmanager
 def counted_files(what: str, files: Sequence[Path | str]) -> Iterator[FilesRead]:
-    """Files that are read one after another, as work that is counted in about the bytes of their
-    text.
-    """
+    """Files that are read one after another: work that is counted in bytes of text, about."""
     with counted(what, sum(text_size(path, str(path)) for path in files), "bytes") as count:
         yield FilesRead(files, count)
 

@@ -24,9 +24,7 @@ codecs.register_error(MARKED, _mark)
 
 
 def marks(text: str) -> int:
-    """Return how many parts of a text decoded as MARKED are ill-formed; lone surrogates of JSON
-    are.
-    """
+    """Return how many parts of a text decoded as MARKED are ill-formed, as lone surrogates."""
     return 0 if text.isascii() else len(SURROGATES.findall(text))
 
 

@@ -198,9 +198,7 @@ def is_unknown(first: bytes, fields: Fields) -> bool:
 
 
 def _other_format(data: bytes, ended: bool) -> str | None:
-    """Return what a shard that cannot be read looks like; None: nothing known, perhaps plain
-    text.
-    """
+    """Return what an unreadable shard looks like; None: nothing known, perhaps plain text."""
     wide = magic_numbers.wide_encoding(data)
     if looks_like_html(data):
         return "an HTML page"
@@ -237,9 +235,7 @@ def _suffixes() -> dict[str, str]:
 
 
 def _check_name(name: str, seen: str) -> None:
-    """Refuse a page or plain text whose name says another format: it is usually a server's error
-    page.
-    """
+    """Refuse a page or plain text whose name says another format: an error page, usually."""
     said = _suffixes().get(extension(name))
     if said is not None:
         raise SourceError(

@@ -455,9 +455,7 @@ class DecodedPieces:
         return True
 
     def _continues(self, head: bytes) -> bool:
-        """Return whether another member starts here; a head that the block cuts off is given the
-        benefit.
-        """
+        """Return whether another member starts here; a head that the block cuts off may be."""
         return detect_codec(head) == self.codec or any(magic.startswith(head) for magic in MAGIC)
 
     def _seek_member(self, broken: int) -> None:

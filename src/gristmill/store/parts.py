@@ -261,9 +261,7 @@ class TableWriter:
         self._give_back()
 
     def abandon(self) -> None:
-        """Close the writer while its file is open; what it still writes goes into a file that is
-        removed.
-        """
+        """Close the writer while its file is open: what it still writes is then removed."""
         with suppress(Exception):
             self._writer.close()
 

@@ -44,9 +44,7 @@ def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
 
 
 def proven(path: Path, sha256: str, remedy: str = "A run makes it anew") -> Path:
-    """Return the path, if its file has this digest. Raises Damaged, which ends with the
-    `remedy`.
-    """
+    """Return the path if its file has this digest. Raises Damaged, which ends with the `remedy`."""
     try:
         found = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -75,9 +73,7 @@ def prove_all(
 
 
 class Reading:
-    """A file of numbers that is read from start to end and checked against its digest; use as a
-    context.
-    """
+    """A file of numbers, read from start to end and checked by its digest; a context."""
 
     def __init__(self, path: Path, sha256: str | None) -> None:
         """Without a digest nothing is checked but the length.

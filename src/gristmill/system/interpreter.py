@@ -82,9 +82,7 @@ def python() -> str:
 
 
 def _is_named_python(file: str) -> bool:
-    """Return whether a file has the name of a Python interpreter; other files are never
-    executed.
-    """
+    """Return whether a file has the name of a Python interpreter; others are never run."""
     import re
 
     return bool(re.fullmatch(r"python[\d.]*[a-z]*", os.path.basename(file))) and os.access(
@@ -93,9 +91,7 @@ def _is_named_python(file: str) -> bool:
 
 
 def _searched(homes: list[str]) -> str:
-    """Return an interpreter of exactly this version, from these folders or PATH. Raises
-    MachineError.
-    """
+    """Return an interpreter of this very version, of these folders or PATH. Raises MachineError."""
     import shutil
     import subprocess
 

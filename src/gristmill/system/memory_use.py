@@ -13,9 +13,7 @@ LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.
 
 
 def memory_of_all() -> int:
-    """Return the memory of this process and of all that descend from it, in bytes; 0: not known
-    here.
-    """
+    """Return the memory of this process and its descendants in bytes; 0: not known here."""
     return sum(map(memory, processes())) if PROC.exists() else 0
 
 
@@ -39,9 +37,7 @@ def processes() -> dict[int, float]:
 
 
 def memory(pid: int) -> int:
-    """Return the proportional set size of a process in bytes; 0 if it ended or there is no
-    /proc.
-    """
+    """Return the proportional set size of a process in bytes; 0 if it ended or without /proc."""
     with suppress(OSError):
         for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

@@ -38,9 +38,7 @@ def fixed_binary(rows: np.ndarray) -> pa.Array:
 
 
 def view_rows(column: pa.Array, dtype: type) -> np.ndarray:
-    """Return a fixed-size binary column without nulls as rows (n, k) of numbers, without
-    copying.
-    """
+    """Return a fixed-size binary column without nulls as rows (n, k) of numbers, uncopied."""
     width = column.type.byte_width
     data = np.frombuffer(column.buffers()[1], np.uint8)[
         column.offset * width : (column.offset + len(column)) * width
@@ -62,9 +60,7 @@ def view_strings(offsets: np.ndarray, data: np.ndarray) -> pa.Array:
 
 
 def on_lines(rows: int, columns: int, kind: type[np.generic]) -> np.ndarray:
-    """Return zeros (rows, columns) from the begin of a cache line on: a row of one line is not on
-    two.
-    """
+    """Return zeros (rows, columns) from a cache line on: a row of one line is not on two."""
     size = rows * columns * np.dtype(kind).itemsize
     room = np.zeros(size + LINE, np.uint8)
     start = -room.ctypes.data % LINE

@@ -109,9 +109,7 @@ class Library:
         self._spelled: list[int] = []
 
     def _loaded(self) -> Any:
-        """Return the library's tokenizer. Raises RecipeError if the library cannot load the
-        file.
-        """
+        """Return the library's tokenizer. Raises RecipeError if the library does not load it."""
         with self._making:
             if self._tokenizer is None:
                 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -170,9 +170,7 @@ def pieces(sizes: np.ndarray, tokens_per_shard: int, itemsize: int, *, whole: bo
 
 
 def _ranges(sizes: list[int], first: int, most: int) -> list[tuple[int, int]]:
-    """Return buckets from `first` on, those together that have up to `most` tokens, and at least
-    one.
-    """
+    """Return buckets from `first` on, that together have up to `most` tokens, at least one."""
     found, start, held = [], first, 0
     for number, size in enumerate(sizes, first):
         if held and held + size > most:
@@ -185,9 +183,7 @@ def _ranges(sizes: list[int], first: int, most: int) -> list[tuple[int, int]]:
 def merged(
     runs: list[SortedRun], bits: int, dtype: np.dtype, ranges: list[tuple[int, int]]
 ) -> Iterator[Block]:
-    """Yield the documents of some buckets of a stream, in the order: a block for each range of
-    them.
-    """
+    """Yield the documents of some buckets of a stream, in order: a block for each range of them."""
     from gristmill.kernels.hashing import shuffle
 
     for first, last in ranges:

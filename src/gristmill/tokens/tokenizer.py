@@ -165,9 +165,7 @@ class Tokenizer:
         return self.token_bytes.shown[token] if token < self.vocabulary else b""
 
     def token_text(self, token: int) -> str:
-        """Return the text of a token inside a text, for people; bytes that are not UTF-8 become
-        U+FFFD.
-        """
+        """Return the text of a token inside a text, for people; what is no UTF-8 becomes U+FFFD."""
         return self.spelling(token).decode("utf-8", "replace")
 
     @cached_property
@@ -349,9 +347,7 @@ def _make_encoder(read: tokenizer_file.TokenizerFile, rules: KernelRules) -> _Te
 
 
 def _as_tokenizer_json(name: str, data: bytes) -> bytes:
-    """Return a SentencePiece model as a tokenizer.json; other files as they are. Raises
-    RecipeError.
-    """
+    """Return a SentencePiece model as tokenizer.json; others as they are. Raises RecipeError."""
     if not sentencepiece_model.is_sentencepiece(data):
         return data
     try:

@@ -114,9 +114,7 @@ class TokenizerFile(msgspec.Struct, frozen=True):
 
     @property
     def normalization(self) -> str:
-        """Return what the normalizer does: "" nothing, "NFC", or "?", which our kernel does not
-        know.
-        """
+        """Return what the normalizer does: "" nothing, "NFC", or "?", not known to our kernel."""
         raw = bytes(self.normalizer)
         found = msgspec.json.decode(raw) if len(raw) < _SMALL else "?"
         steps: Any = [found]

@@ -35,9 +35,7 @@ def dtype(vocabulary: int) -> str:
 
 
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
-    """Write the files of a stream; each ends with the document that brings it to
-    `tokens_per_file`.
-    """
+    """Write the files of a stream; each ends with the document that fills `tokens_per_file`."""
     counter, kind = Counter(stream), np.dtype(dtype(stream.tokens.vocabulary)).newbyteorder("<")
     files: list[str] = []
     for number, blocks in whole_files(counter, tokens_per_file):
@@ -54,9 +52,7 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
 
 
 def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
-    """Open all `.ds` below a folder, with the `.ds.index` beside each. One in a folder `val` is
-    validation.
-    """
+    """Open all `.ds` below a folder, with their `.ds.index`; in a folder `val` it is validation."""
     by_split: dict[str, list[Path]] = {}
     for path in listed(folder, "**/*.ds"):
         parents = path.relative_to(folder).parts[:-1]
@@ -98,9 +94,7 @@ def _documents(
 
 
 def _token_dtype(path: Path, reading: ReadOptions) -> str:
-    """Return the type of a file's tokens: as the caller says, as `.ds.metadata` says, or by the
-    tokenizer.
-    """
+    """Return the type of a file's tokens: by the caller, `.ds.metadata`, or the tokenizer."""
     if reading.dtype is not None:
         return reading.dtype
     metadata = beside(path.with_name(f"{path.name}.metadata"))

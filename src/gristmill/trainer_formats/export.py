@@ -139,9 +139,7 @@ class _TokenExport:
         self._check_files()
 
     def _check_files(self) -> None:
-        """Refuse more files than the format has names for, or many small ones. Raises
-        RecipeError.
-        """
+        """Refuse more files than the format has names, or many small ones. Raises RecipeError."""
         if not self._per_file:
             return
         for split in self._splits:

@@ -81,9 +81,7 @@ class ExportDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportFolder:
-    """The folder of one export. A context: the last files are written where it ends without an
-    error.
-    """
+    """The folder of one export. A context: the last files are written if it ends without error."""
 
     def __init__(self, root: Path, description: ExportDescription) -> None:
         """Begin an export; `description` says what was asked for.

@@ -108,9 +108,7 @@ def check_type(path: Path, assumed: str, vocabulary: int, *, stated: bool) -> No
 
 
 def _largest(pieces: list[np.ndarray], kind: str) -> int:
-    """Return the largest number in pieces of bytes, read as a type; what is left over is left
-    out.
-    """
+    """Return the largest number in pieces of bytes, read as a type, without a rest."""
     width = WIDTHS[kind]
     cut = (piece[: len(piece) // width * width].view(f"<u{width}") for piece in pieces)
     return max((int(numbers.max(initial=0)) for numbers in cut), default=0)

@@ -50,9 +50,7 @@ def dtype(vocabulary: int) -> str:
 
 
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
-    """Write the files of a split; each ends with the document that brings it to
-    `tokens_per_file`.
-    """
+    """Write the files of a split; each ends with the document that fills `tokens_per_file`."""
     counter = Counter(stream)
     files: list[str] = []
     names = pa.array(stream.sources, pa.string())

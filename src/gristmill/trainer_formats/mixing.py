@@ -24,9 +24,7 @@ PROPORTIONAL = "proportional"
 
 
 def parse_mix(given: str, sources: list[str]) -> dict[str, float] | None:
-    """Return the value of `--mix`: `web=0.7,books=0.3`, or `proportional` (None). Raises
-    RecipeError.
-    """
+    """Return `--mix` as a value: `web=0.7,books=0.3`, `proportional` (None). Raises RecipeError."""
     if given == PROPORTIONAL:
         return None
     found: dict[str, float] = {}

@@ -51,9 +51,7 @@ def dtype(vocabulary: int) -> str:
 
 
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
-    """Write the files of a stream; each ends with the document that brings it to
-    `tokens_per_file`.
-    """
+    """Write the files of a stream; each ends with the document that fills `tokens_per_file`."""
     counter, kind = Counter(stream), np.dtype(dtype(stream.tokens.vocabulary)).newbyteorder("<")
     files: list[str] = []
     for number, blocks in whole_files(counter, tokens_per_file):

@@ -78,9 +78,7 @@ class RoundTask(NamedTuple):
 
 
 def find_pairs(task: RoundTask) -> Path:
-    """Write the pairs of part 2 in a partition that signatures do not rule out: LIKELY, as rows,
-    unsorted.
-    """
+    """Write a partition's pairs of part 2 that signatures do not rule out: LIKELY, unsorted."""
     near, numbers = task.near, map_array(task.references, np.int64)
     kept, unmatched = map_array(task.kept, np.bool_), map_array(task.unmatched, np.bool_)
     target = fresh(task.work, "round")

@@ -97,9 +97,7 @@ class NearStage:
         )
 
     def _kept(self, compared: Iterator[Path]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the keeper of each row (-1: the row is kept) and its similarity to it, by the
-        rule.
-        """
+        """Return the keeper of each row (-1: the row is kept) and the similarity to it, by rule."""
         first_pairs, done = FirstPairs(self._work / "first_pairs", self._thresholds), []
         for path in compared:
             first_pairs.add(chunks_of(path))

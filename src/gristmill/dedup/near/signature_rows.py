@@ -114,9 +114,7 @@ class LaidOut(NamedTuple):
         return self.folder / "signatures"
 
     def partition(self, place: int) -> Path:
-        """Return (m, 2) int64: each key, and its row in the group; with an order, its place in
-        that.
-        """
+        """Return (m, 2) int64: each key, and its row in the group; with an order its place."""
         return self.folder / f"keys-{place:04d}"
 
 

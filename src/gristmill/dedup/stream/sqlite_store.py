@@ -131,9 +131,7 @@ class SqliteStore:
         return row[0] if row else None
 
     def bucket(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the entries of the buckets of (n,) int64 keys: keys (m,) and documents (m,) int64,
-        unsorted.
-        """
+        """Return entries of the buckets of keys (n,) int64: keys and documents (m,) int64."""
         rows = self._among(
             "select key, document from buckets where key in (select value from json_each(?))", keys
         )
@@ -158,9 +156,7 @@ class SqliteStore:
         return kept, values.astype(np.uint32, copy=False)
 
     def text(self, document: int) -> bytes:
-        """Return the normalised text of a kept document. Raises VerificationError if it is
-        damaged.
-        """
+        """Return the normalised text of a kept document. Raises VerificationError if damaged."""
         (packed,) = self._row("select text from texts where document = ?", document) or (None,)
         if packed is None:
             raise VerificationError(

@@ -54,9 +54,7 @@ LEFT = "bytes_left"  # a measure of every rewriting step: bytes of the text that
 def named(
     step: Step, measure: Callable[[pa.RecordBatch], Measured], name: str | None = None
 ) -> NamedStep:
-    """Return a step with what it has loaded, as the judge calls it; `name` if it is not the step's
-    own.
-    """
+    """Return a step with what it loaded, as the judge calls it; `name`: another than its own."""
 
     def call(batch: pa.RecordBatch, texts: BatchTexts) -> tuple[Decision, Measured]:
         if isinstance(measure, TextMeasure):

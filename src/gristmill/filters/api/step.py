@@ -134,9 +134,7 @@ class Step(
 
     @classmethod
     def variant(cls, table: Mapping[str, Any]) -> type["Step"]:  # noqa: ARG003
-        """Return the class that a [[step]] table means: another one where `rules` changes the
-        parameters.
-        """
+        """Return the class that a [[step]] table means: `rules` may mean one of its own."""
         return cls
 
     @classmethod
@@ -156,9 +154,7 @@ class Step(
 
     @property
     def by_number(self) -> bool:
-        """Return whether it knows documents by their numbers, which `size` has not in its
-        sample.
-        """
+        """Return whether it knows documents by their numbers, which `size`'s sample has not."""
         return False
 
     @property
@@ -238,9 +234,7 @@ def refuse_nan(parameters: Iterable[object]) -> None:
 
 
 def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision:
-    """Decide by comparisons, in order: of each row the first that is broken. A null measure breaks
-    none.
-    """
+    """Decide by comparisons, in order: of each row the first broken one. A null breaks none."""
     if (asked := _ASKED.get()) is not None:
         asked.extend(checks)
     rows = len(next(iter(measures.values())))

@@ -37,9 +37,7 @@ LIST = "[]"
 
 
 def detect_kind(name: str, path: str, file: str) -> Kind:
-    """Return what a file is, by its name and first bytes. Raises RecipeError where it cannot be
-    read.
-    """
+    """Return what a file is, by its name and first bytes. Raises RecipeError if unreadable."""
     if ended := re.search(r"\.(csv|tsv|tab)(\.(gz|zst|xz))?$", file, re.IGNORECASE):
         return "csv" if ended[1].lower() == "csv" else "tsv"
     try:
@@ -279,9 +277,7 @@ def _field(name: str, line: int, row: Any, field: str) -> Any:
 
 
 def _flat(value: Any) -> str:
-    """Return a value as text: a list's and a table's entries with a space between them, null
-    nothing.
-    """
+    """Return a value as text: entries of lists and tables with spaces between, null nothing."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

@@ -274,9 +274,7 @@ def _joined(
 def _fewer(
     found: "Overlaps", similarities: np.ndarray, index: "Index"
 ) -> tuple["Overlaps", np.ndarray]:
-    """Of each document's rows those of the highest overlap (or similarity), as many as it may
-    have.
-    """
+    """Of each document's rows those of highest overlap or similarity, as many as it may have."""
     most = LEAST_ROWS + found.words.astype(np.int64) // WORDS_A_ROW
     if not (np.bincount(found.documents, minlength=len(most)) > most).any():
         return found, similarities
@@ -301,9 +299,7 @@ def _rows(
     hits: tuple[np.ndarray, np.ndarray] | None,
     similarities: np.ndarray,
 ) -> pa.RecordBatch:
-    """Return what was found, as CONTAMINATION; its metadata say how many items each benchmark
-    has.
-    """
+    """Return what was found, as CONTAMINATION; its metadata say how many items a benchmark has."""
     parts, rows = loaded.parts, len(found.documents)
     items = parts.items[found.parts]
     ngrams = np.diff(loaded.table.part_offsets)[found.parts]

@@ -134,9 +134,7 @@ class Rights(Step, frozen=True, kw_only=True):
 
 
 def of_headers(value: object, agents: set[str]) -> set[str]:
-    """Return the directives for `agents` (with `robots`) of X-Robots-Tag: a header, or a list of
-    them.
-    """
+    """Return the directives for `agents` (with `robots`) of X-Robots-Tag, one or several."""
     found: set[str] = set()
     left = MOST_HEADERS
     for header in value if isinstance(value, list) else [value]:

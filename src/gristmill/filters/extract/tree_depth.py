@@ -4,9 +4,7 @@ from typing import Any
 
 
 def tree_depth(root: Any, most: int) -> int:
-    """Return how many elements lie in one another from an element down, itself counted; at `most`
-    counting stops.
-    """
+    """Return how deep elements lie in one another from one down, itself counted, up to `most`."""
     node, depth, deepest = root, 1, 1
     while deepest < most:
         below = node.first_element_child

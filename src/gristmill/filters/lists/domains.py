@@ -26,9 +26,7 @@ class Split(NamedTuple):
 
 
 def written_host(url: str) -> str:
-    """Return a URL's host as it is written: without scheme, user, port, white space around it and
-    last dots.
-    """
+    """Return a URL's host as it is written: without scheme, user, port, outer space, last dots."""
     slashes = url.find("//")
     start = 0
     if slashes == 0 or (slashes >= 2 and _SCHEME.fullmatch(url, 0, slashes)):
@@ -58,9 +56,7 @@ class Suffixes:
         return len(self._tree)
 
     def top_level(self) -> list[bytes]:
-        """Return the last labels of all suffixes, in lower case, as people write them and as DNS
-        does (Punycode).
-        """
+        """Return the last labels of all suffixes, in lower case, as written and in Punycode."""
         import idna
 
         labels = [label for label in self._tree if label != "*"]
@@ -94,9 +90,7 @@ class Suffixes:
 
 
 def _unicode(label: str) -> str:
-    """Return a label in lower case, and out of Punycode where it decodes; longer ones than DNS
-    knows do not.
-    """
+    """Return a label in lower case, and out of Punycode where it decodes, at DNS's lengths."""
     label = label.lower()
     if label.startswith("xn--") and len(label) <= 253:
         import idna

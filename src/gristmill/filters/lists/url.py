@@ -216,9 +216,7 @@ class _Findings:
         rows: np.ndarray,
         entries: Callable[[np.ndarray], Iterable[str]] | None = None,
     ) -> None:
-        """Rows (k,) that a list names; `entries` gives its entries, of the places in `rows` that
-        are new.
-        """
+        """Rows (k,) that a list names; `entries` gives those of the new places in `rows`."""
         new = np.flatnonzero(self._listed[rows] == 0)
         self._listed[rows[new]] = 1 + LISTED.index(name)
         if entries is not None:

@@ -246,9 +246,7 @@ def _quantised(file: _ByteReader, height: int, dimension: int) -> Callable[[], n
 
 
 def _centroids(file: _ByteReader, expected: int) -> list[np.ndarray]:
-    """Return a product quantiser: 256 centroids for each part of a vector; the last part may be
-    short.
-    """
+    """Return a product quantiser: 256 centroids for each part of a vector, the last maybe short."""
     dimension, parts, size, last = file.take("4i")
     _need(
         dimension == expected and parts > 0 and 0 < last <= size,

@@ -26,9 +26,7 @@ MOST_LAYERS = 1024
 
 
 def settings(table: dict[str, Any]) -> Any:
-    """Return the configuration of a classification model. Raises ValueError, which names the
-    key.
-    """
+    """Return the configuration of a classification model. Raises ValueError, naming the key."""
     from transformers import AutoConfig
 
     kind = table.get("model_type")

@@ -172,9 +172,7 @@ def _of_contexts(keys: np.ndarray, contexts: np.ndarray, left: np.ndarray) -> np
 
 
 def load(model: LoadedModel) -> ngram_model.NgramModel:
-    """Return a model as the kernel reads it. Raises ValueError if its arrays do not fit
-    together.
-    """
+    """Return a model as the kernel reads it. Raises ValueError if its arrays do not fit."""
     arrays = model.arrays
     order, unknown = model.parameters.get("order"), model.counts.get("unknown_words")
     names = ("word_hashes", "costs", "backs", "keys", "gram_costs", "gram_backs")

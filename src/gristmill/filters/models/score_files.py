@@ -110,9 +110,7 @@ def check_columns(file: Input, where: str, wanted: Wanted) -> tuple[str, ...]:
 def blocks(
     file: Input, where: str, wanted: Wanted, names: Sequence[str], labels: Labels
 ) -> Iterator[ScoreBlock]:
-    """Yield the rows of a file, with the columns `names`. Raises RecipeError for what is no
-    score.
-    """
+    """Yield the rows of a file, with the columns `names`. Raises RecipeError for no score."""
     first = 1
     for rows in _tables(file, where, wanted, names):
         keys = _keys(rows, where, first, wanted)
@@ -129,9 +127,7 @@ def blocks(
 
 
 def digests(column: pa.Array) -> np.ndarray:
-    """Return BLAKE2b of n texts without nulls, 16 bytes each: (n, 2) big-endian uint64, as
-    numbers.
-    """
+    """Return BLAKE2b of n texts without nulls, 16 bytes each: (n, 2) big-endian uint64."""
     from gristmill.kernels.hashing.blake2b import hash_texts
 
     offsets, data = utf8_buffers(column)

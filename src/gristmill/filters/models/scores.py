@@ -290,9 +290,7 @@ def _document_keys(batch: pa.RecordBatch, by: By) -> tuple[np.ndarray, np.ndarra
 def _check_urls(
     batch: pa.RecordBatch, keys: np.ndarray, rows: np.ndarray, second: np.ndarray
 ) -> None:
-    """Raise RecipeError where a row's URL is another than the document's: the file is of other
-    documents.
-    """
+    """Raise RecipeError where a row's URL is not the document's: the file is of others."""
     stated = (rows > 0) & (second != 0)
     if not stated.any():
         return

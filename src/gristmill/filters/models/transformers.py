@@ -160,9 +160,7 @@ class Judge:
         self.labels = labels
 
     def scores(self, texts: pa.Array, rows: int) -> Any:
-        """Yield (places, scores) of batches of `rows` of n texts: places (m,) among them, and (m,
-        labels) float64.
-        """
+        """Yield batches of `rows` of n texts: their places (m,), and scores (m, labels) float64."""
         import torch
 
         found = self._tokenizer.encode_batch(texts.to_pylist())

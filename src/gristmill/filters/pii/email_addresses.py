@@ -150,9 +150,7 @@ def _local_start(text: str, wall: int, at: int) -> int:
 
 
 def _is_word(character: str, more: str = "") -> bool:
-    """Return whether a character is a letter or a digit, or beyond ASCII; not where there is
-    none.
-    """
+    """Return whether a character is a letter or a digit, or beyond ASCII; no for none."""
     return character != "" and (character.isalnum() or character > "\x7f" or character in more)
 
 
@@ -195,9 +193,7 @@ def _is_key(piece: str) -> bool:
 
 
 def _host_stop(text: str, wall: int, at: int, every: bool) -> int:
-    """Return where a host's address in brackets stops that starts at `at`; 0: there is none, or it
-    is nobody's.
-    """
+    """Return where a host's address in brackets from `at` on stops; 0: none, or nobody's."""
     tag = _HOST.match(text, at)
     if not tag:
         return 0
@@ -240,9 +236,7 @@ def _labels(text: str, at: int) -> Iterator[str]:
 
 
 def _domain(text: str, at: int, tops: frozenset[bytes]) -> tuple[int, bool]:
-    """Return where the domain that starts at `at` stops, 0: there is none; and whether it is
-    somebody's.
-    """
+    """Return where the domain from `at` on stops, 0: none; and whether it is somebody's."""
     stop, ours, before, place = 0, True, "", at
     for run in _labels(text, at):
         label = run.rstrip("-")

@@ -68,9 +68,7 @@ def _in_fours(groups: list[str]) -> bool:
 
 
 def _has_word(groups: list[str], kinds: str) -> bool:
-    """Return whether a group behind the first four characters is letters, where digits may
-    stand.
-    """
+    """Return whether a group behind the first four characters is letters, where digits may be."""
     place = -4
     for group in groups:
         own, free = group[max(0, -place) :], kinds[max(0, place) : max(0, place + len(group))]

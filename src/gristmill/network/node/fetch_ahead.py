@@ -40,9 +40,7 @@ class FetchAhead:
                 self._held = held
 
     def result(self, rotation: int) -> Held | None:
-        """Return the shards, if they are those of this rotation; waits for them. None: try
-        again.
-        """
+        """Wait for the shards; return them if they are of this rotation. None: try again."""
         if rotation != self._rotation:
             self.cancel()
             return None

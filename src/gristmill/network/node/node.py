@@ -154,9 +154,7 @@ class Node:
         return found
 
     def _check_growth(self, found: CheckedRelease, needs: str) -> None:
-        """Raise VerificationError unless a release's tokenizer has grown from that with a
-        sha256.
-        """
+        """Raise VerificationError unless a release's tokenizer grew from that of a sha256."""
         part = tokenizer_part(found.manifest)
         alone = manifest_of_view(found.manifest, found.release.manifest, [])
         with self.view(alone) as view:

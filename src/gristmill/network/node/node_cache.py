@@ -55,9 +55,7 @@ class CacheLimitError(MachineError):
 
 
 class View:
-    """A corpus of some shards in the cache, which nothing removes before `close`. Use as a
-    context.
-    """
+    """A corpus of some shards in the cache, which stay until `close`. Use as a context."""
 
     def __init__(self, root: Path, handle: int) -> None:
         """`handle`: its lock."""
@@ -155,9 +153,7 @@ class NodeCache:
             self._is_own = True
 
     def _warn_of_others(self) -> None:
-        """Say once where other users may write the cache: they could change a file after it was
-        verified.
-        """
+        """Say once where others may write the cache: they could change a verified file."""
         line = None if self._warned else writable_by_others(self.root)
         if line is not None:
             self._warned = True
@@ -220,9 +216,7 @@ class NodeCache:
         return False
 
     def _with_room(self, size: int, path: Path, write: Callable[[], Any]) -> None:
-        """Write something of about `size` bytes; on a full disk, remove what is not in use and
-        write again.
-        """
+        """Write about `size` bytes; on a full disk, remove what is not in use and write again."""
         while True:
             try:
                 with machine_errors(path):
@@ -332,9 +326,7 @@ class NodeCache:
         return freed
 
     def _removable(self, needs: Mapping[str, int]) -> list[CacheFile]:
-        """Return files that nobody uses, in the order in which they go. Removes views without a
-        user.
-        """
+        """Return files that nobody uses, in the order of removal. Removes views without a user."""
         self._remove_unused_views()
         found = [
             one
@@ -357,9 +349,7 @@ class NodeCache:
                 os.close(handle)
 
     def _needs(self) -> dict[str, int]:
-        """Return what reservations of living processes name, by sha256; the notes of others are
-        removed.
-        """
+        """Return what living processes reserve, by sha256; the notes of others are removed."""
         needs: dict[str, int] = {}
         for one in list_files(self.root / "needs"):
             if (handle := free_lock(one.path)) is not None:

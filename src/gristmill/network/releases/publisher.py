@@ -300,9 +300,7 @@ class Publisher:
         return behind or unsigned
 
     def sign(self, release: Release) -> None:
-        """Sign a release as the newest, where there are keys. The first signature of a target makes
-        its root.
-        """
+        """Sign a release as the newest, where there are keys. A target's first makes its root."""
         if self.trust is None:
             return
         if not self.trust.exists:

@@ -89,9 +89,7 @@ class Trust:
         return self.roots[-1]
 
     def signed_release(self) -> tuple[int, str] | None:
-        """Return (number, sha256) of the newest release that the timestamp names; None if none was
-        signed yet.
-        """
+        """Return (number, sha256) of the newest release by the timestamp; None: none is signed."""
         return _release(self._found["targets"]) if "targets" in self._found else None
 
     def stored_releases(self) -> Iterator[tuple[int, str]]:

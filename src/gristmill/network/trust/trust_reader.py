@@ -116,9 +116,7 @@ def _said(error: Exception, where: str, last: str) -> str:
 
 
 class _Fetcher:
-    """What the Updater asks of a fetcher, over ours: redirects, retries and credentials are its
-    concern.
-    """
+    """What the Updater asks of a fetcher, over ours: redirects, retries, credentials."""
 
     def __init__(self, fetch: FetchMetadata, base: str) -> None:
         self._fetch, self._base = fetch, base

@@ -114,9 +114,7 @@ class Fetch:
     # -- before anything is fetched
 
     def preview(self) -> list[Row]:
-        """Return what would be fetched, and how much; servers are asked for sizes, and nothing is
-        written.
-        """
+        """Return what would be fetched, and how much; servers are asked, nothing is written."""
         with ThreadPoolExecutor(self._transfer.client.settings.connections) as threads:
             return list(threads.map(self._preview, self._plan.shards))
 
@@ -177,9 +175,7 @@ class Fetch:
     # -- the fetch
 
     def all(self, corpus: Path, progress: Progress, keep: Callable[[Plan], None]) -> Result:
-        """Return the phase: registered in the cache, so that no other run evicts what is needed;
-        then `run`.
-        """
+        """Run the phase, registered in the cache, so that no run evicts what is needed."""
         remote = [
             shard.url
             for shard in self._wanted
@@ -187,9 +183,7 @@ class Fetch:
         ]
 
         def hold(plan: Plan) -> None:
-            """Take what is needed out of every eviction's reach: by URL, and as soon as it is known
-            by digest.
-            """
+            """Keep what is needed from every eviction: by URL, and by digest once that is known."""
             if remote:
                 known = [
                     shard.sha256 or self._sources.sha256(shard.source, shard.url)
@@ -431,9 +425,7 @@ def _put(ended: Ended, shard: PlannedShard, future: "Future[Fetched]") -> None:
 
 
 def _without_returned(pinned: list[PlannedShard], failed: bool, asked: Asked) -> list[PlannedShard]:
-    """Return what was absent before, was planned once more and failed again keeps its old number
-    only.
-    """
+    """Return a plan where what was absent, planned again and failed has only its old number."""
     shards = list(pinned)
     if failed and not asked.allow_missing:
         missing = {(shard.source, shard.url) for shard in shards if shard.missing is not None}

@@ -40,9 +40,7 @@ class FullShards(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shard_digest(inputs: Sequence[Sequence[str]], dtype: str, tokens_per_shard: int) -> str:
-    """Return the digest of raw shards' tokens (a list of sha256 for each), and of how they are
-    cut.
-    """
+    """Return the digest of raw shards' tokens (a list of sha256 each), and how they are cut."""
     data = msgspec.json.encode([dtype, tokens_per_shard, inputs])
     return hashlib.sha256(data).hexdigest()
 

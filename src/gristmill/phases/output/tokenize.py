@@ -224,9 +224,7 @@ def _write(
 
 
 def load_tokenizer(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer | None:
-    """Return the recipe's tokenizer, by a path in `folder` or fetched; None: the recipe has no
-    [tokens].
-    """
+    """Return the recipe's tokenizer, by a path in `folder` or fetched; None: no [tokens]."""
     tokens = recipe.tokens
     if tokens is None:
         return None

@@ -284,9 +284,7 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
 
 
 def _withdrawn(state: State) -> bytes | None:
-    """Return the documents that the recipe's lists of withdrawn ones name; None: it names no
-    list.
-    """
+    """Return the documents that the recipe's lists of withdrawn ones name; None: no list."""
     steps = [step for one in state.recipe.source for step in state.recipe.all_steps(one.name)]
     lists = {step.list_ for step in steps if isinstance(step, Withdrawn)}
     read = [read_list(Path(state.inputs[name].path).read_bytes(), name) for name in sorted(lists)]

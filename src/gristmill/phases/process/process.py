@@ -329,9 +329,7 @@ def _reader(task: ProcessTask, proof: Proof) -> ShardReader | PackReader:
 
 
 def _counted(counts: dict[str, Any], before: int) -> RawCounts:
-    """Return what was counted of a raw shard, without the documents `before` those that it is read
-    for.
-    """
+    """Return what was counted of a raw shard, without documents `before` those it is read for."""
     return msgspec.convert(counts | {"documents": counts["documents"] - before}, RawCounts)
 
 

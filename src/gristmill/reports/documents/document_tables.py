@@ -190,9 +190,7 @@ class Domains:
         self.tokens.values[self.tokens.places(documents)] += tokens
 
     def largest(self, top: int) -> tuple[int, list[DomainCounts]]:
-        """Return how many domains there are, and those with the most tokens; of equal ones the
-        first by name.
-        """
+        """Return how many domains there are, and those with most tokens; of equals by name."""
         held = DOMAINS.empty_table()
         for shard, path in _tables(self._corpus, "verdicts"):
             held = _summed(pa.concat_tables([held, self._of_shard(shard, path)]))

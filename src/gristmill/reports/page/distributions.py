@@ -242,9 +242,7 @@ def _counts_lower(checks: list[Check]) -> bool:
 
 
 def _counts_upper(checks: list[Check]) -> bool:
-    """Return whether a limit, or the bins of a measure without one, need how many are up to an
-    edge.
-    """
+    """Return whether a limit, or a measure's bins without one, need how many are up to an edge."""
     return not _counts_lower(checks) or any(check.broken in ("<=", ">") for check in checks)
 
 

@@ -38,9 +38,7 @@ class CorpusTables:
     """A corpus' tables, by the names of their folders. Close it."""
 
     def __init__(self, corpus: Path | str) -> None:
-        """Raise VerificationError where the corpus is not finished, or a part is not what the
-        manifest says.
-        """
+        """Raise VerificationError where the corpus is not finished, or a part is not as written."""
         self.root = Path(corpus)
         self.manifest, data = finished(self.root)
         self.digest = make_lock(data).decode().split()[0]
@@ -97,9 +95,7 @@ class CorpusTables:
         return [path for path in paths if path.relative_to(self.root).as_posix() in known]
 
     def columns(self, folder: str) -> dict[str, Any]:
-        """Return the columns of a folder's parts with their Arrow types; of the first that has
-        each.
-        """
+        """Return the columns of a folder's parts with their Arrow types, by the first with each."""
         found: dict[str, Any] = {}
         for path in self.paths(f"{folder}/"):
             try:

@@ -195,9 +195,7 @@ def _judged(
 def _shard(
     root: Path, name: str, steps: Sequence[Step], corpus_filtered: set[str], *, everything: bool
 ) -> _RejudgedShard:
-    """Decide again for a shard; `corpus_filtered` are reasons that no step gave, but the corpus as
-    a whole.
-    """
+    """Decide again for a shard; `corpus_filtered` are reasons that the whole corpus gave."""
     reasons: Counter[str] = Counter()
     found: list[tuple[np.ndarray, ...]] = [
         tuple(np.empty(0, kind) for kind in (np.int64, bool, bool, bool))

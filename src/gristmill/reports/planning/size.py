@@ -322,9 +322,7 @@ def _factors(recipe: Recipe, sizes: dict[Row, float], run: SampleRun) -> dict[st
 
 
 def line(small: SampleRun, run: SampleRun, phase: str) -> tuple[float, float]:
-    """Return (fixed, each): a phase's processor seconds are fixed + each * documents, in both
-    runs.
-    """
+    """Return (fixed, each): a phase's processor seconds are fixed + each * documents, in both."""
     (least, first), (most, last) = (
         (one.total("documents"), one.phases.get(phase, 0.0)) for one in (small, run)
     )

@@ -68,9 +68,7 @@ def _best_fit(lengths: dict[str, Lengths], sequence_length: int) -> list[dict[st
 
 
 def warnings(result: dict[str, Any]) -> list[str]:
-    """Return warnings of a result; one document a sequence is shown for comparison, and never
-    warned of.
-    """
+    """Return warnings of a result, none of one document a sequence, a comparison."""
     found = []
     for row in result["packings"]:
         shown = f"{row['name']}, sequences of {result['sequence_length']:,} tokens"

@@ -40,9 +40,7 @@ class TokenTexts:
         return int(counts @ self._characters) - led
 
     def spelling(self, token: int) -> dict[str, str | None]:
-        """Return a token's `text` (null: its bytes are not UTF-8 by themselves) and `bytes`, in
-        hexadecimal.
-        """
+        """Return a token's `text` (null: no UTF-8 by itself) and `bytes`, in hexadecimal."""
         spelled = self._known.shown[token]
         try:
             return {"text": spelled.decode(), "bytes": spelled.hex()}

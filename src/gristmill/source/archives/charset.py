@@ -169,9 +169,7 @@ def _labels(data: bytes, named: str | None) -> list[str]:
 
 
 def _choose(data: bytes, labels: list[str]) -> tuple[str, str]:
-    """Return the charset of bytes beyond ASCII, and their text; `labels` in the order of their
-    weight.
-    """
+    """Return the charset of bytes beyond ASCII, and their text; `labels` by weight."""
     if (text := _strictly(data, "utf-8")) is not None:
         return "utf-8", text
     # Of what cannot be weighed.

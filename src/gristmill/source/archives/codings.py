@@ -33,9 +33,7 @@ _BROKEN: tuple[Any, ...] = (igzip_lib.error, brotli.error, zstd.ZstdError, EOFEr
 
 
 class Undecodable(Exception):
-    """A body that cannot be decoded; the argument is the reason in the verdict: bad_encoding or
-    bomb.
-    """
+    """A body that cannot be decoded; the argument is the verdict's reason: bad_encoding or bomb."""
 
 
 def decode(body: bytes, declared: Sequence[str], most: int) -> bytes:
@@ -122,9 +120,7 @@ def _members(body: bytes, make: Callable[[], Any], most: int) -> bytes:
 
 
 def _cut(out: list[bytes]) -> bytes:
-    """Return the output of a coding that was cut off; nothing if it was cut before its first
-    byte.
-    """
+    """Return the output of a coding that was cut off; nothing if cut before its first byte."""
     whole = b"".join(out)
     if not whole:
         raise Undecodable("bad_encoding")

@@ -112,9 +112,7 @@ def unchunked(body: bytes) -> bytes:
 
 
 def media_type(value: str | None) -> str | None:
-    """Return the media type of a Content-Type, in lower case, without parameters; None: there is
-    none.
-    """
+    """Return the media type of a Content-Type, in lower case, without parameters; None: none."""
     if value is None:
         return None
     found = _MEDIA.match(value.strip().lower())

@@ -170,9 +170,7 @@ def add_batch(
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield a batch, halved until each part is small or one row; with the size of each part in
-    bytes.
-    """
+    """Yield a batch, halved until each part is small or a row; with its size in bytes."""
     weight = sum(_weight(column) for column in batch.columns)
     if weight <= READ_BYTES or len(batch) <= 1:
         yield batch, weight
@@ -183,9 +181,7 @@ def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
 
 
 def _weight(column: pa.Array) -> int:
-    """Return the bytes of a column's values. A value of a dictionary or a view counts as often as
-    it is used.
-    """
+    """Return the bytes of a column's values; of a dictionary or view at each use."""
     column = _storage(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -424,9 +420,7 @@ def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _is_representable(column: pa.Array) -> bool:
-    """Return whether Python can represent each value: it cannot for nanoseconds and for distant
-    years.
-    """
+    """Return whether Python can represent each value: not nanoseconds and distant years."""
     try:
         column.to_pylist()
     except (ValueError, OverflowError):

@@ -178,9 +178,7 @@ class Bucket:
             )
 
     def put_file(self, key: str, path: Path, sha256: str, size: int, headers: Headers) -> None:
-        """Write an object. Raises VerificationError if the file has other bytes; then nothing was
-        written.
-        """
+        """Write an object. Raises VerificationError, writing nothing, if there are other bytes."""
         import obstore
 
         if size <= BLOCK:

@@ -77,9 +77,7 @@ class Client:
             raise Stopped
 
     def end(self) -> None:
-        """Stop every thread that fetches: no new request, and current ones end with their next
-        byte.
-        """
+        """Stop every thread that fetches: no new request; current ones end at their next byte."""
         self.stop.set()
         with self._lock:
             for response in self._open:
@@ -255,9 +253,7 @@ class Client:
         return min(usual, max(0.1, (self._hosts.left(origin(url)) or left) / count))
 
     def _checked(self, name: str, answer: Answer) -> Answer:
-        """Return the answer, if its status means that there is a body to read or that nothing
-        changed.
-        """
+        """Return the answer, if its status means a body to read or that nothing changed."""
         status = answer.status
         if status in (200, 206, 304, 416):
             return answer
@@ -321,9 +317,7 @@ def _nearer(request: Request, url: str) -> SourceError:
 
 
 def _redirected(name: str, url: str, location: str) -> str:
-    """Return the URL that a redirect from `url` leads to. Raises SourceError if it may not be
-    followed.
-    """
+    """Return the URL that a redirect from `url` leads to. Raises SourceError if not allowed."""
     try:
         target = urljoin(url, location)
     except ValueError:

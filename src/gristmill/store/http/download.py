@@ -153,9 +153,7 @@ class Download:
         return seconds > settings.timeout and came < settings.slowest * seconds
 
     def _given_up(self, failures: int, tries: int) -> str | None:
-        """Return why there is no further attempt: attempts bring nothing, or never end; None if
-        there is one.
-        """
+        """Return why there is no further attempt: they bring nothing, or never end; None: try."""
         settings = self._client.settings
         if failures > settings.retries:
             return f"could not be fetched in {failures} tries"
@@ -314,9 +312,7 @@ class Download:
         raise Again(reason)
 
     def _start(self, answer: Answer) -> int | None:
-        """Begin at byte zero with a 200; returns the length, None if only the transfer coding shows
-        the end.
-        """
+        """Begin at byte zero with a 200; return the length, None: the coding shows the end."""
         length = body_length(answer)
         if length is None and not answer.response.chunked and self._promise.sha256 is None:
             raise Again(

@@ -56,9 +56,7 @@ class Hosts:
     """What is known of hosts; safe for threads."""
 
     def __init__(self, seconds: float | None) -> None:
-        """`seconds` for a host's first answer; None: as patient with new hosts as with known
-        ones.
-        """
+        """`seconds` for a host's first answer; None: as patient as with known ones."""
         self._seconds = seconds
         self._lock = threading.Lock()
         self._there: set[Place] = set()

@@ -150,9 +150,7 @@ def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
 
 
 def _key(path: str) -> str:
-    """Return the key that a path names: unchanged but for the characters that would end a URL's
-    path.
-    """
+    """Return the key that a path names: unchanged but for what would end a URL's path."""
     return path.replace("%23", "#").replace("%3F", "?").replace("%25", "%")
 
 

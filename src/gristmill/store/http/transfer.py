@@ -131,9 +131,7 @@ class Transfer:
                 self._name(remote, partial, whole)
 
     def _name(self, remote: Remote, partial: Partial, whole: Whole) -> Fetched:
-        """Give a whole download its name: first the bytes, then the note, then remove the
-        checkpoint.
-        """
+        """Give a whole download its name: the bytes, then the note; then remove the checkpoint."""
         path = self.cache.object(whole.sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.move(path)

@@ -44,9 +44,7 @@ def is_url(name: str) -> bool:
 
 
 def split(url: str) -> tuple[str, str, str, str]:
-    """Return (scheme, host with user and port, path, query). Raises SourceError if it is not a
-    URL.
-    """
+    """Return (scheme, host with user and port, path, query). Raises SourceError if no URL."""
     try:
         if url.startswith(WEB) and UNSAFE.search(url):
             raise ValueError(
