@@ -252,7 +252,7 @@ def read(step, path):
     from gristmill.filters.models import fasttext_file as fasttext
     with open(path, "rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:
         try:
-            return fasttext.read(data), fasttext.read_bag(data)
+            return fasttext.read(data)
         except ValueError as error:
             raise RecipeError(str(error)) from error
 told = []

@@ -177,15 +177,11 @@ TWINS = {
     "loading.runs.gather": Pair(
         "kernels/loading/test_runs.py::test_fuzz_gather", "naive_loading.gather"
     ),
-    "models.fasttext_flat.predict": Pair(f"{FASTTEXT}::check", "fasttext:predict"),
-    "models.fasttext_flat.lay_out_labels": Pair(
-        f"{FASTTEXT}::check", "fasttext:predict", "predict"
-    ),
+    "models.fasttext.predict": Pair(f"{FASTTEXT}::check", "fasttext:predict"),
+    "models.fasttext.lay_out_labels": Pair(f"{FASTTEXT}::check", "fasttext:predict", "predict"),
     "models.fasttext_words.limits": Pair(f"{FASTTEXT}::check", "fasttext:predict", "predict"),
     "models.fasttext_words.no_words": Pair(f"{FASTTEXT}::check", "fasttext:predict", "predict"),
     "models.fasttext_words.text_block": Pair(f"{FASTTEXT}::check", "fasttext:predict", "predict"),
-    "models.fasttext_hierarchical.predict": Pair(f"{FASTTEXT}::check", "fasttext:predict"),
-    "models.fasttext_softmax.probability": Pair(f"{FASTTEXT}::check_bag", "fasttext:predict"),
     "models.linear_classifier.features": Pair(f"{LINEAR}::test_fuzz_features", "features"),
     "models.linear_classifier.score": Pair(f"{LINEAR}::test_fuzz_score", "score"),
     "models.linear_classifier.train": Pair(f"{LINEAR}::test_fuzz_train", "train"),

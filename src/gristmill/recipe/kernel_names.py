@@ -3,21 +3,13 @@ first phase begins.
 """
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
-from gristmill.filters.api.step import Step
 from gristmill.kernels.jit import keys
 from gristmill.recipe.recipe import Recipe, is_custom, make_step
 
 TYPES_ALONE = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 IMPORT = re.compile(r"^[ \t]*from gristmill\.([\w.]+) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
-# Kernels that take long to compile and that a step's module imports for some of its parameters.
-ASKED: dict[str, Callable[[Step], bool]] = {
-    "models.fasttext_flat": lambda step: (
-        step.name == "language" and getattr(step, "model", None) is not None
-    )
-}
 # Tokenizers whose pattern is a plain recipe's, and files, which say their pattern when they are
 # read.
 PLAIN_TOKENIZER = re.compile(r"gpt2|[rp]50k_base|.*[./].*")
@@ -31,8 +23,7 @@ def kernel_names(recipe: Recipe) -> set[str]:
     for place, table in enumerate(recipe.step):
         if not is_custom(table):
             step = make_step(place, table)
-            imported = _imported(type(step).__module__.removeprefix("gristmill."))
-            names |= {name for name in imported if name not in ASKED or ASKED[name](step)}
+            names |= _imported(type(step).__module__.removeprefix("gristmill."))
     if recipe.deduplicate and recipe.deduplicate.substrings:
         names.add("substrings")
     if recipe.deduplicate and recipe.deduplicate.lines:

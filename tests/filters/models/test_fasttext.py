@@ -20,14 +20,8 @@ from gristmill.filters.api.step import Input
 from gristmill.filters.language.language import Language
 from gristmill.filters.models import fasttext_format
 from gristmill.filters.models.classifier import Classifier
-from gristmill.filters.models.fasttext_file import (
-    LabelledModel,
-    mapped,
-    read,
-    read_bag,
-    read_labels,
-)
-from gristmill.kernels.models import fasttext_flat, fasttext_hierarchical, fasttext_softmax
+from gristmill.filters.models.fasttext_file import LabelledModel, mapped, read, read_labels
+from gristmill.kernels.models.fasttext import BLOCK, predict
 from gristmill.kernels.models.fasttext_words import NARROW
 from gristmill.tables.columns import on_lines, utf8_buffers
 from tests.support.fasttext_files import BAGS, LABELS, WORDS, assemble, packaged
@@ -72,12 +66,10 @@ def check(
     texts: list[str],
     characters: int | None = 1000,
     path: Path | None = None,
-    block: int = fasttext_hierarchical.BLOCK,
+    block: int = BLOCK,
 ) -> None:
     model = library.load_model(str(path)) if path else packaged_model()
     columns = utf8_buffers(pa.array(texts, pa.string()))
-    flat = isinstance(known.model, fasttext_flat.FlatModel)
-    predict = fasttext_flat.predict if flat else fasttext_hierarchical.predict
     places, scores = predict(
         *columns, known.model, characters=characters, block=block, tables=known.tables
     )
@@ -112,7 +104,7 @@ LONG = [
 ]
 
 
-@pytest.mark.parametrize("block", [1, 40, 128, 1001, fasttext_hierarchical.BLOCK])
+@pytest.mark.parametrize("block", [1, 40, 128, 1001, BLOCK])
 def test_whole_texts_a_block_at_a_time(known: LabelledModel, tmp_path: Path, block: int) -> None:
     """No block changes a bit of label or score, and words that are longer than one have their
     n-grams.
@@ -138,7 +130,7 @@ def test_words_that_take_each_others_slots(known: LabelledModel, slots: int) -> 
 def test_a_long_text_takes_no_memory_of_its_length(known: LabelledModel) -> None:
     texts = utf8_buffers(pa.array(["The mill by the river. " * 100_000, "x" * 1_000_000]))
     tracemalloc.start()
-    fasttext_hierarchical.predict(*texts, known.model, characters=None)
+    predict(*texts, known.model, characters=None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 12 << 20  # of them 8 MB for the table of words
@@ -209,7 +201,6 @@ def test_other_models_are_left_to_the_library(tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
     for change in (
         {"word_ngrams": 2},
-        {"longest": 0},
         {"version": 11},
         {"longest": 9},
         {"shortest": 1, "longest": 8},
@@ -222,8 +213,10 @@ def test_other_models_are_left_to_the_library(tmp_path: Path) -> None:
 def check_bag(path: Path, texts: list[str]) -> None:
     """Each label's probability is the library's own float32."""
     data = path.read_bytes()
-    known, model = read_bag(data), library.load_model(str(path))
+    known, model = read(data), library.load_model(str(path))
     assert known is not None
+    check(known, texts, None, path)
+    check(known, texts, None, path, block=40)
     assert known.labels == read_labels(data)
     # The library takes lone NULs and the like for white space as well; of a newline it would see
     # one line.
@@ -232,9 +225,7 @@ def check_bag(path: Path, texts: list[str]) -> None:
         for text in texts
     ]
     for place, label in enumerate(known.labels):
-        scores = fasttext_softmax.probability(
-            *utf8_buffers(pa.array(texts, pa.string())), known.model, label=place
-        )
+        _, scores = predict(*utf8_buffers(pa.array(texts, pa.string())), known.model, label=place)
         assert scores.dtype == np.float32
         for text, score, shares in zip(texts, scores, told, strict=True):
             assert np.float32(shares["__label__" + label]) == score, text[:80]
@@ -287,10 +278,21 @@ def test_the_exponential_is_a_doubles(tmp_path: Path) -> None:
     check_bag(path, ["१२•", "๋ᧄ", "˂ᮅ∓", "᱇⎬❑ᘙ ", "ԟಾ", *map(chr, range(0x3400, 0x3C00))])
 
 
-def test_other_bags_are_left_to_the_library() -> None:
-    for change in ({"loss": 1}, {"loss": 2}, {"loss": 4}, {"longest": 3}, {"version": 11}):
-        assert read_bag(assemble(**(BAGS[1] | change))) is None
-    assert read_bag(packaged().read_bytes()) is None
+@pytest.mark.parametrize("change", [{"loss": 2}, {"loss": 4}, {"loss": 3, "longest": 5}])
+def test_a_score_of_each_label(tmp_path: Path, change: dict[str, int]) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(assemble(**change))
+    check_bag(path, PLANTED)
+    path.write_bytes(assemble(**(BAGS[1] | change | {"longest": 0})))
+    check_bag(path, [*PLANTED, "the mill and the river"])
+
+
+def test_a_tree_over_words(tmp_path: Path) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(assemble(**(BAGS[1] | {"loss": 1})))
+    known = read(path.read_bytes())
+    assert known is not None
+    check(known, [*PLANTED, *LONG], None, path)
 
 
 @settings(max_examples=150, deadline=None)
@@ -300,13 +302,11 @@ def test_wild_bytes_of_a_bag(changes: list[tuple[int, int]]) -> None:
     for place, byte in changes:
         data[place] = byte
     try:
-        found = read_bag(bytes(data))
+        found = read(bytes(data))
     except ValueError:
         return
     if found is not None:
-        fasttext_softmax.probability(
-            *utf8_buffers(pa.array(PLANTED[:12])), found.model, label=len(found.labels) - 1
-        )
+        predict(*utf8_buffers(pa.array(PLANTED[:12])), found.model)
 
 
 REFUSED = (
@@ -353,10 +353,7 @@ def test_wild_bytes_are_refused_or_read(changes: list[tuple[int, int]]) -> None:
     except ValueError:
         return
     if found is not None:
-        flat = isinstance(found.model, fasttext_flat.FlatModel)
-        (fasttext_flat if flat else fasttext_hierarchical).predict(
-            *utf8_buffers(pa.array(PLANTED[:12])), found.model, characters=50
-        )
+        predict(*utf8_buffers(pa.array(PLANTED[:12])), found.model, characters=50)
 
 
 def test_wild_bytes_of_a_quantised_model() -> None:
@@ -387,8 +384,8 @@ def test_models_that_score_every_label(tmp_path: Path, change: dict[str, int]) -
     path = tmp_path / "model.bin"
     path.write_bytes(assemble(**change))
     known = read(path.read_bytes())
-    assert known is not None and isinstance(known.model, fasttext_flat.FlatModel)
-    for characters, block in ((None, 40), (None, fasttext_flat.BLOCK), (77, 40)):
+    assert known is not None and len(known.model.left) == 0
+    for characters, block in ((None, 40), (None, BLOCK), (77, 40)):
         check(known, [*LONG, *PLANTED], characters, path, block)
 
 
@@ -432,7 +429,7 @@ def plant(data: bytes, value: float, *, all_rows: bool) -> bytes:
 def test_weights_that_are_no_numbers_are_refused(value: float, changes: dict) -> None:
     for all_rows in (False, True):
         bad = plant(assemble(**changes), value, all_rows=all_rows)
-        for reader in (read, read_bag, read_labels):
+        for reader in (read, read_labels):
             with pytest.raises(ValueError, match="its weights hold NaN or infinity"):
                 reader(bad)
 

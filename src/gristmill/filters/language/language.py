@@ -254,14 +254,8 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
     from gristmill.filters.models.fasttext_file import LabelledModel
 
     if isinstance(model, LabelledModel):
-        from gristmill.kernels.models.fasttext_words import HierarchicalModel
+        from gristmill.kernels.models.fasttext import predict
 
-        # Each takes ten seconds where it is compiled, and a run needs one of them.
-        predict: Any
-        if isinstance(model.model, HierarchicalModel):
-            from gristmill.kernels.models.fasttext_hierarchical import predict
-        else:
-            from gristmill.kernels.models.fasttext_flat import predict
         places, scores = predict(
             *utf8_buffers(texts), model.model, characters=characters, tables=model.tables
         )

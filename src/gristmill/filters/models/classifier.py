@@ -7,8 +7,8 @@ gristmill or of fastText.
 `model` is a path or URL. A file of `gristmill model train-classifier`
 (kernels.models.linear_classifier): the score is how likely the text is one of the good. A fastText
 model, such as DCLM's: the score is the probability of `label`, with or without `__label__`, on the
-whole text, newlines read as spaces. A kernel predicts with models of words and word n-grams with a
-softmax (kernels.models.fasttext_softmax), equal to the library, float32 for float32; the library
+whole text, newlines read as spaces. The kernel of the step `language` predicts with models that
+score every label (kernels.models.fasttext), equal to the library, float32 for float32; the library
 itself predicts with all others.
 
 `drop_lowest = 0.3` drops the three tenths of the corpus whose scores are lowest: a question about
@@ -144,19 +144,18 @@ def _by_fasttext(where: str, file: Input, label: str | None, data: mmap) -> Scor
     if wanted not in labels:
         shown = ", ".join(labels[:8]) + (", ..." if len(labels) > 8 else "")
         raise RecipeError(f"{where}: label = {label!r}: expected one of its labels: {shown}")
-    known = fasttext_file.read_bag(data)
-    if known is not None:
-        from gristmill.kernels.models import fasttext_softmax
-
-        place = labels.index(wanted)
-        return lambda texts: numbers_only(
-            where,
-            fasttext_softmax.probability(
-                texts.offsets, texts.data, known.model, label=place
-            ).astype(np.float64),
-        )
+    known = fasttext_file.read(data)
+    if known is not None and known.model.loss != fasttext_format.HIERARCHICAL_SOFTMAX:
+        return lambda texts: numbers_only(where, _by_kernel(texts, known, labels.index(wanted)))
     library = library_model(file.path, where)
     return lambda texts: _by_library(texts.column, library, PREFIX + wanted, len(labels), where)
+
+
+def _by_kernel(texts: BatchTexts, known: Any, label: int) -> np.ndarray:
+    from gristmill.kernels.models.fasttext import predict
+
+    _, scores = predict(texts.offsets, texts.data, known.model, label=label, tables=known.tables)
+    return scores.astype(np.float64)
 
 
 def _by_library(texts: pa.Array, library: Any, label: str, labels: int, where: str) -> np.ndarray:

@@ -1,36 +1,23 @@
-"""fastText model files as the kernels read them (`fasttext_format` says what stands in a file).
+"""fastText model files as the kernel reads them (`fasttext_format` says what stands in a file).
 
-`read` knows supervised models with hierarchical softmax, words alone (no word n-grams) and a plain
-output, whether their input is plain (lid.176.bin) or quantised (lid.176.ftz), pruned or not, with
-n-grams of at most eight characters and seven sizes. It knows those as well that score every label
-(softmax, one-versus-all, negative sampling), with a plain input, which stays in the mapped file
-(GlotLID, OpenLID, NLLB). `read_bag` knows those of words and word
-n-grams without character n-grams, with a softmax and plain tables (DCLM's). For any other model
-both give None, and fastText's library predicts.
+`read` knows supervised models of words and their character n-grams, of at most eight characters and
+seven sizes, and of words and word n-grams (DCLM's), with a plain output. With hierarchical softmax
+their input may be quantised and pruned (lid.176.ftz) or not (lid.176.bin); those that score every
+label (softmax, one-versus-all, negative sampling) have a plain input, which stays in the mapped
+file (GlotLID, OpenLID, NLLB). For any other model it gives None, and fastText's library predicts.
 """
 
 import mmap as maps
 from contextlib import suppress
 from mmap import ACCESS_READ, mmap
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from gristmill.filters.models.fasttext_format import (
-    HIERARCHICAL_SOFTMAX,
-    SOFTMAX,
-    Arguments,
-    Dictionary,
-    File,
-    walk,
-)
-from gristmill.kernels.models.fasttext_words import FREE, LONGEST, MOST_SIZES, HierarchicalModel
+from gristmill.filters.models.fasttext_format import HIERARCHICAL_SOFTMAX, File, walk
+from gristmill.kernels.models.fasttext_words import FREE, LONGEST, MOST_SIZES, FastTextModel
 from gristmill.kernels.models.subwords import BASIS, PRIME
 from gristmill.tables.columns import on_lines
-
-if TYPE_CHECKING:
-    from gristmill.kernels.models.fasttext_flat import FlatModel
-    from gristmill.kernels.models.fasttext_softmax import Bag
 
 END_OF_LINE = b"</s>"
 # Numbers of a quantised table that the kernel writes out; the library predicts with larger ones.
@@ -41,16 +28,9 @@ MOST_ROWS = 2**31 - 1  # of a matrix that stays in its file
 class LabelledModel(NamedTuple):
     """A model for the kernel, and what its labels are called."""
 
-    model: "HierarchicalModel | FlatModel"
+    model: FastTextModel
     labels: list[str]
     tables: list[np.ndarray]  # of words that were met; those of no call that is under way
-
-
-class KnownBag(NamedTuple):
-    """A model of words alone, and what its labels are called."""
-
-    model: "Bag"
-    labels: list[str]
 
 
 def mapped(file: BinaryIO) -> mmap:
@@ -70,57 +50,43 @@ def read(data: bytes | mmap) -> LabelledModel | None:
     A file that is none is a ValueError that says why.
     """
     file = walk(data)
-    arguments, dictionary, rows, quantised, output, labels, _ = file
+    arguments, dictionary = file.arguments, file.dictionary
     height = dictionary.words + (
         arguments.buckets if dictionary.pruned is None else len(dictionary.pruned)
     )
+    by_words = arguments.longest < 1
     if (
         arguments.version != 12
-        or arguments.word_ngrams > 1
-        or not 1 <= arguments.longest <= LONGEST
+        or (arguments.word_ngrams > 1 and not by_words)
+        or arguments.longest > LONGEST
         or arguments.longest - arguments.shortest >= MOST_SIZES
-        or (quantised and height * arguments.dimension > MOST_WRITTEN_OUT)
-        or output is None
+        or (by_words and dictionary.pruned is not None)
+        or file.output is None
         or END_OF_LINE not in dictionary.entries[: dictionary.words]
     ):
         return None
-    if arguments.loss == HIERARCHICAL_SOFTMAX:
-        return LabelledModel(_model(arguments, dictionary, rows(), output), labels, [])
-    if file.plain is None or height > MOST_ROWS:
-        return None
-    return LabelledModel(_flat_model(file, file.plain, output), labels, [])
+    if arguments.loss != HIERARCHICAL_SOFTMAX:
+        if file.plain is None or height > MOST_ROWS:
+            return None
+        # Here: what is imported is compiled, which takes seconds.
+        from gristmill.kernels.models.fasttext import lay_out_labels
 
-
-def read_bag(data: bytes | mmap) -> KnownBag | None:
-    """As `read`, for models of words and word n-grams with a softmax over the labels, such as
-    DCLM's: kernels.models.fasttext_softmax predicts with them.
-    """
-    arguments, dictionary, rows, quantised, output, labels, _ = walk(data)
-    if (
-        arguments.version != 12
-        or arguments.loss != SOFTMAX
-        or arguments.longest > 0
-        or quantised
-        or output is None
-        or END_OF_LINE not in dictionary.entries[: dictionary.words]
-    ):
-        return None
-    # Here: what is imported is compiled, which takes seconds.
-    from gristmill.kernels.models.fasttext_softmax import Bag
-
-    entries, offsets = _entries(dictionary.entries)
-    bag = Bag(
-        entries,
-        offsets,
-        _table(dictionary.entries),
-        dictionary.words,
-        dictionary.entries.index(END_OF_LINE),
-        max(arguments.word_ngrams, 1),
-        max(arguments.buckets, 1),
-        rows(),
-        np.array(output, np.float32),
-    )
-    return KnownBag(bag, labels)
+        output = lay_out_labels(np.array(file.output, np.float32))
+        nothing = np.zeros(0, np.int32)
+        model = _model(file, file.plain, output, (nothing, nothing))
+    else:
+        if file.quantised and height * arguments.dimension > MOST_WRITTEN_OUT:
+            return None
+        rows = file.rows()
+        if dictionary.pruned is not None:
+            order = dictionary.pruned[np.argsort(dictionary.pruned[:, 0]), 1] + dictionary.words
+            rows = np.concatenate((rows[: dictionary.words], rows[order]))
+        placed = on_lines(len(rows), rows.shape[1], np.float32)
+        placed[:] = rows
+        output = np.array(file.output[: len(file.labels) - 1], np.float32)
+        tree = _tree(dictionary.counts)
+        model = _model(file, placed.reshape(-1).view(np.uint8), output, tree)
+    return LabelledModel(model, file.labels, [])
 
 
 def read_labels(data: bytes | mmap) -> list[str]:
@@ -132,63 +98,36 @@ def read_labels(data: bytes | mmap) -> list[str]:
 
 
 def _model(
-    arguments: Arguments, dictionary: Dictionary, rows: np.ndarray, output: np.ndarray
-) -> HierarchicalModel:
-    entries, words, buckets = dictionary.entries, dictionary.words, arguments.buckets
+    file: File, matrix: np.ndarray, output: np.ndarray, tree: tuple[np.ndarray, np.ndarray]
+) -> FastTextModel:
+    arguments, dictionary = file.arguments, file.dictionary
+    entries, buckets = dictionary.entries, max(arguments.buckets, 1)
     text, offsets = _entries(entries)
-    if dictionary.pruned is None:
-        of_bucket = np.arange(buckets)
-    else:
-        order = np.argsort(dictionary.pruned[:, 0])
-        of_bucket = dictionary.pruned[order, 0]
-        rows = np.concatenate((rows[:words], rows[words + dictionary.pruned[order, 1]]))
-    kept = np.zeros((buckets + 31) // 32, np.uint32)
-    np.bitwise_or.at(kept, of_bucket >> 5, np.uint32(1) << (of_bucket & 31).astype(np.uint32))
-    before = np.zeros(len(kept), np.int32)
-    before[1:] = np.cumsum(np.bitwise_count(kept))[:-1]
-    left, right = _tree(dictionary.counts)
-    placed = on_lines(len(rows), rows.shape[1], np.float32)
-    placed[:] = rows
-    return HierarchicalModel(
+    kept, before = np.zeros(0, np.uint32), np.zeros(0, np.int32)
+    if dictionary.pruned is not None:
+        of_bucket = dictionary.pruned[:, 0]
+        kept = np.zeros((buckets + 31) // 32, np.uint32)
+        np.bitwise_or.at(kept, of_bucket >> 5, np.uint32(1) << (of_bucket & 31).astype(np.uint32))
+        before = np.zeros(len(kept), np.int32)
+        before[1:] = np.cumsum(np.bitwise_count(kept))[:-1]
+    return FastTextModel(
         text,
         offsets,
         _table(entries),
-        words,
+        dictionary.words,
         entries.index(END_OF_LINE),
         arguments.shortest,
         arguments.longest,
+        max(arguments.word_ngrams, 1),
         buckets,
         kept,
         before,
-        placed,
-        np.array(output[: len(entries) - words - 1], np.float32),
-        left,
-        right,
-    )
-
-
-def _flat_model(file: File, matrix: np.ndarray, output: np.ndarray) -> "FlatModel":
-    """Return a model whose n-grams all have a row; its matrix stays where it is."""
-    from gristmill.kernels.models.fasttext_flat import FlatModel, lay_out_labels
-
-    arguments, dictionary = file.arguments, file.dictionary
-    text, offsets = _entries(dictionary.entries)
-    return FlatModel(
-        text,
-        offsets,
-        _table(dictionary.entries),
-        dictionary.words,
-        dictionary.entries.index(END_OF_LINE),
-        arguments.shortest,
-        arguments.longest,
-        arguments.buckets,
-        np.zeros(0, np.uint32),
-        np.zeros(0, np.int32),
         matrix,
         arguments.dimension,
-        lay_out_labels(np.array(output, np.float32)),
-        len(output),
-        arguments.loss == SOFTMAX,
+        output,
+        len(file.labels),
+        arguments.loss,
+        *tree,
     )
 
 

@@ -24,7 +24,7 @@ PLAIN = (
     "filters.gopher_quality",
     "folding",
     "hashing",
-    "models.fasttext_hierarchical",
+    "models.fasttext",
     "pieces.blocks_gpt2",
     "pieces.literals",
     "reading",

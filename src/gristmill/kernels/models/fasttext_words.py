@@ -57,7 +57,7 @@ CHUNK = 32  # words that are looked up together
 WIDE_BYTES = np.uint64(0x8080808080808080)
 
 
-class HierarchicalModel(NamedTuple):
+class FastTextModel(NamedTuple):
     """A model as the kernel reads it; filters/models/fasttext_file.py makes it from a file."""
 
     entries: ReadBytes  # bytes of the dictionary's entries, words then labels, and 8 more
@@ -68,13 +68,23 @@ class HierarchicalModel(NamedTuple):
     words: int  # entries below are words, from it on labels
     end_of_line: int  # the word </s>
     shortest: int  # n-grams, in characters
-    longest: int
+    longest: int  # below 1: words have none
+    word_ngrams: int  # this many words or fewer are an n-gram, where there are none of characters
     buckets: int  # n-gram hashes are taken modulo this
     kept: ReadUint32s  # a bitmap of the buckets that are not pruned; of none where none is
     kept_before: ReadInt32s  # for each word of it, how many are kept before
-    rows: ReadFloat32Rows  # (words + kept buckets, dimension) in order of entries, then of buckets
-    output: ReadFloat32Rows  # (labels - 1, dimension), a row a node
-    left: ReadInt32s  # (2 * labels - 1,): children; -1: a leaf
+    # (words + kept buckets) rows of `dimension` float32, at any address, in order of entries, then
+    # of buckets
+    matrix: ReadBytes
+    dimension: int
+    # (labels / 64, 64 * dimension): of 64 labels the first column, the second, ...; 0 behind the
+    # last label. With a tree (labels - 1, dimension): a row a node.
+    output: ReadFloat32Rows
+    labels: int
+    loss: int
+    left: (
+        ReadInt32s  # (2 * labels - 1,): children of a tree; -1: a leaf. Of none where there is none
+    )
     right: ReadInt32s
 
 
