@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 # than there are processors.
 AT_ONCE = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
-.PHONY: demo test check soak written docs bench wheel clean
+.PHONY: demo test check soak lowest written docs bench wheel clean
 
 # Install into .venv: uv where there is one, else pip. Done again only when pyproject.toml changes.
 # Byte code is made when a module is first imported: most modules of the tests' packages never are.
@@ -47,6 +47,16 @@ check: $(VENV)/.tests  ## style, types, imports, English
 
 soak: $(VENV)/.tests  ## what `make test` has short: hundreds of kills, long fuzz, large inputs
 	@PYTHONDONTWRITEBYTECODE= GRISTMILL_FUZZ=40 GRISTMILL_SOAK=20 $(BIN)/python -m pytest -q -n $(AT_ONCE) --maxprocesses 8 --dist worksteal
+
+# What works with the newest libraries alone is a fault of the bounds.
+LOWEST = build/lowest
+lowest:  ## tests with the lowest version of each library that pyproject.toml allows; needs uv
+	@uv venv -q --allow-existing --python $(PYTHON) $(LOWEST)
+	@uv pip compile -q --resolution lowest-direct pyproject.toml -o $(LOWEST)/bounds.txt
+	@uv pip install -q --python $(LOWEST)/bin/python -r $(LOWEST)/bounds.txt hypothesis pytest \
+	  pytest-xdist regex -e .
+	@$(LOWEST)/bin/python -m pytest -q -m "not soak" -n $(AT_ONCE) tests/test_golden.py \
+	  tests/source tests/filters tests/tokens tests/recipe tests/corpus
 
 written: $(VENV)/.tests  ## what is written from the code: docs/reference, a stub, digests of new filters
 	@$(BIN)/python scripts/reference.py
