@@ -17,18 +17,21 @@ from functools import partial
 from pathlib import Path
 
 import filter_stub
-from reference_examples import TABLES
+from reference_examples import TABLES as EXAMPLES
 from reference_names import commands_page, filled, linked, python_page
 
 from gristmill.filters.api import registry
 from gristmill.filters.api.step import Step
-from gristmill.recipe import keys
+from gristmill.recipe import PHASES, keys
 from gristmill.reports.documents.reasons import DEDUPLICATE, READ, TARGET, Reason
 from gristmill.source import source_format
 from gristmill.trainer_formats import FORMATS, IMPORTED
 from gristmill.trainer_formats.kept_texts import TextFormat
 from gristmill.trainer_formats.token_format import TrainerFormat
 
+TABLES = EXAMPLES | {
+    phase.name: f"[{phase.name}]\n{phase.example}" for phase in PHASES.built_in() if phase.settings
+}
 ROOT = Path(__file__).parent.parent
 COMMAND = "python scripts/reference.py"
 MARK = f"<!-- Written by `{COMMAND}` from the code: change the code, then run it. -->\n"
@@ -71,7 +74,7 @@ def shown_default(key: keys.Key) -> str:
     return key.default if key.default == "unset" else f"`{key.default}`"
 
 
-SECTIONS = {name: f"#{name}" for name in keys.TABLES} | {"step": "filters.md"}
+SECTIONS = {name: f"#{name}" for name in keys.tables()} | {"step": "filters.md"}
 KEYS = ("Key", "Type", "Default", "Meaning")
 
 
@@ -104,10 +107,10 @@ def recipe_page() -> str:
         ("Table", "What it is"),
         [
             (f"[{heading(place)}](#{place or 'top'})", linked(first_sentence(kind.__doc__)))
-            for place, kind in keys.TABLES.items()
+            for place, kind in keys.tables().items()
         ],
     )
-    for place, kind in keys.TABLES.items():
+    for place, kind in keys.tables().items():
         lines += [f"## {anchor(place or 'top')}{heading(place)}", "", *paragraphs(kind.__doc__)]
         lines += code("toml", TABLES[place])
         found = keys.table_keys(kind)

@@ -60,13 +60,6 @@ class Copy:
         for path in sorted(folder.rglob("*.py")):
             self.write(str(path.relative_to(folder)), path.read_text("utf-8"))
 
-    def edit(self, name: str, old: str, new: str) -> None:
-        """Change a line of a file."""
-        path = self.root / name
-        text = path.read_text("utf-8")
-        assert text.count(old) == 1, (name, old)
-        path.write_text(text.replace(old, new), "utf-8")
-
     def run(self, *arguments: str) -> str:
         """Run Python in the copy; it must succeed. Returns what it printed."""
         done = subprocess.run(
@@ -85,7 +78,7 @@ def add_filter(copy: Copy) -> list[str]:
     """Add the filter of CONTRIBUTING.md: step, kernel and test."""
     named = re.findall(r"^\d\. .*?`([\w/.]+)`", PAGE, re.M)
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, re.M | re.S)
-    assert [kind for kind, _ in blocks] == ["python", "python", "python", "toml"]
+    assert [kind for kind, _ in blocks] == ["python", "python", "python", "toml", "toml"]
     assert len(named) == 3 and "**three files**" in PAGE
     for name, (_, text) in zip(named, blocks, strict=False):
         copy.write(name, text)
@@ -111,28 +104,15 @@ def add_format(copy: Copy) -> list[str]:
 
 
 def add_phase(copy: Copy) -> list[str]:
-    """Add a phase: its module, its place, its key of a recipe, and where tests ask for it."""
+    """Add a phase with a table of a recipe."""
     copy.add("phase")
-    copy.edit(
-        "src/gristmill/recipe/recipe.py",
-        "    keep_dropped: bool",
-        "    # How many of the largest raw shards are listed.\n"
-        "    longest: Annotated[int, Meta(ge=0)] = 0\n"
-        "    keep_dropped: bool",
-    )
-    phases = "src/gristmill/phases/all_phases.py"
-    before = "from gristmill.phases.relations.repeated"
-    copy.edit(phases, before, f"from gristmill.phases.relations.longest import LONGEST\n{before}")
-    copy.edit(phases, "    ASSEMBLE,\n", "    ASSEMBLE,\n    LONGEST,\n")
-    copy.edit("tests/support/every_phase.py", "seed = 7\n", "seed = 7\nlongest = 2\n")
-    why = '    "longest": "tests/phases/test_longest.py has it",\n'
-    copy.edit("tests/phases/test_phases.py", '    "contact": (', f'{why}    "contact": (')
     return [
         f"tests/phases/test_phases.py::test_{name}"
         for name in (
             "every_field_of_a_recipe_is_in_the_table",
             "the_names_of_the_list_are_those_of_until_and_progress",
             "a_phase_sees_only_the_fields_that_it_declares",
+            "keys_do_not_know_where_a_corpus_lies",
         )
     ]
 
@@ -151,6 +131,7 @@ def passed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Copy, dict[str, li
         known = len(copy.new)
         named = add(copy)
         own = [name for name in copy.new[known:] if name.startswith("tests/")]
+        assert len(copy.new) - known == (3 if add is add_filter else 2)
         tests[add.__name__] = [*own, *named]
     copy.run("scripts/reference.py")
     copy.run("-c", "from tests.filters.test_golden_filters import write; write()")
@@ -181,6 +162,8 @@ def test_a_filter_is_found_and_a_new_key_changes_no_digest(
     assert "[`digits`](#digits): Drop documents with" in page
     page = (copy.root / "docs/format.md").read_text("utf-8")
     assert "| `form_feeds` | a form feed at the start |" in page
+    page = (copy.root / "docs/reference/recipe.md").read_text("utf-8")
+    assert "`most` | whole number, at least 1 | `10` | How many are listed. |" in page
     page = (copy.root / "docs/trainer-formats.md").read_text("utf-8")
     assert "| `plain-int32` | `SPLIT.i32` | int32 |" in page
     assert (

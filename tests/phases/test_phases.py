@@ -47,6 +47,7 @@ FIELDS: dict[str, Any] = {
     "keep_dropped": (True, [P]),
     "samples": (5, [P]),
     "measure": ("all", [P, C]),
+    "phases": "the tables of phases: each phase's own test has them",
     "source.name": NAMES_SHARDS,
     "source.urls": NAMES_SHARDS,
     "source.files": NAMES_SHARDS,

@@ -10,6 +10,7 @@ import pytest
 from gristmill.engine import engine as engines
 from gristmill.engine.engine import Event, Job
 from gristmill.engine.local import LocalSession, run_here
+from gristmill.phases.all_phases import PHASES
 from gristmill.pipeline import run
 from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support.corpora import article, jsonl, pages
@@ -41,6 +42,8 @@ tokenizer = "tokenizer.json"
 tokens_per_shard = 5_000
 validation = 0.1
 """
+# Of phases with a table of their own.
+EXAMPLES = "".join(f"[{phase.name}]\n{phase.example}\n" for phase in PHASES if phase.settings)
 
 
 def lay_out_all(folder: Path) -> Path:
@@ -62,7 +65,7 @@ def lay_out_all(folder: Path) -> Path:
     (folder / "items.jsonl").write_bytes(jsonl(items))
     train_tokenizer([raw / "a.jsonl"], folder / "tokenizer.json", vocabulary=600)
     train_tokenizer([raw / "c.jsonl"], folder / "other.json", vocabulary=500)
-    (folder / "recipe.toml").write_text(RECIPE, "utf-8")
+    (folder / "recipe.toml").write_text(RECIPE + EXAMPLES, "utf-8")
     return folder / "recipe.toml"
 
 

@@ -1,31 +1,36 @@
-"""All phases behind fetch, in order.
+"""All phases behind fetch, in order: found in the modules of this room, none is listed.
 
-`--until`, `status`, progress and the run go over this list.
+`--until`, `status`, progress and the run go over these.
 """
 
 from typing import Any
 
-from gristmill.phases.output.assemble import ASSEMBLE
-from gristmill.phases.output.tokenize import TOKENIZE
 from gristmill.phases.phase import Phase
-from gristmill.phases.process.process import PROCESS
-from gristmill.phases.relations.corpus_filters import CORPUS_FILTERS
-from gristmill.phases.relations.deduplicate import DEDUPLICATE
-from gristmill.phases.relations.frequent_lines import COUNT_LINES, FREQUENT_LINES
-from gristmill.phases.relations.repeated_substrings import REPEATED_SUBSTRINGS
-from gristmill.phases.relations.write_verdicts import WRITE_VERDICTS
+from gristmill.recipe import PHASES as FOUND
 
-PHASES: tuple[Phase[Any], ...] = (
-    PROCESS,
-    CORPUS_FILTERS,
-    DEDUPLICATE,
-    WRITE_VERDICTS,
-    COUNT_LINES,
-    FREQUENT_LINES,
-    REPEATED_SUBSTRINGS,
-    TOKENIZE,
-    ASSEMBLE,
-)
+
+def _in_order(phases: list[Phase[Any]]) -> tuple[Phase[Any], ...]:
+    """Return phases in the order of what they read and write; of two that may come next, first the
+    one that others wait for, then by name.
+    """
+    order: list[Phase[Any]] = []
+    while left := [phase for phase in phases if phase not in order]:
+
+        def is_free(phase: Phase[Any], left: list[Phase[Any]] = left) -> bool:
+            return not any(one != phase and _feeds(one, phase) for one in left)
+
+        def place(phase: Phase[Any], left: list[Phase[Any]] = left) -> tuple[bool, str]:
+            return not any(_feeds(phase, one) for one in left), phase.name
+
+        order.append(min(filter(is_free, left), key=place))
+    return tuple(order)
+
+
+def _feeds(first: Phase[Any], then: Phase[Any]) -> bool:
+    return bool(set(first.writes) & set(then.reads))
+
+
+PHASES = _in_order(FOUND.built_in())
 NAMES = ("fetch", *(phase.name for phase in PHASES))  # as progress and run.json name them
 # What --until takes: a run stops behind the last phase of a name.
 STOPS = ("plan", "fetch", *dict.fromkeys(phase.stops_by for phase in PHASES))

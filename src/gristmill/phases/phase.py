@@ -1,6 +1,6 @@
 """A phase as a value: what it reads and writes, what it depends on, and what does it.
 
-    Phase    the value; phases/all_phases.py lists all of them in order
+    Phase    the value; phases/all_phases.py finds all of them, in order
     a task   a frozen msgspec Struct: all that one call of the phase's function needs
     State    what the tasks are made of: the run's plan, recipe and the records of earlier phases
 
@@ -74,7 +74,12 @@ class Phase(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
     opens: Callable[[Any], Iterable[str]] | None = None
     # Asked when all tasks are done: tasks whose result is refused, and why. May raise.
     check: Callable[["State"], dict[int, GristmillError]] | None = None
-    is_asked: Callable[[Recipe], bool] | None = None  # null: every recipe asks for it
+    # The class of its own table in a recipe, which has its name; null: it has none. The table is in
+    # `State.settings`, and in no phase's tasks but its own.
+    settings: type[msgspec.Struct] | None = None
+    example: str = ""  # of that table as TOML, for docs/reference
+    # null: a recipe asks for it by its table; every recipe does where there is none
+    is_asked: Callable[[Recipe], bool] | None = None
     # About how many bytes a task will report by `on_progress`, for estimates of time.
     size: Callable[[Any], int] | None = None
 
@@ -85,7 +90,9 @@ class Phase(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
 
     def is_asked_by(self, recipe: Recipe) -> bool:
         """Return whether a recipe asks for it."""
-        return self.is_asked is None or self.is_asked(recipe)
+        if self.is_asked is None:
+            return self.settings is None or self.name in recipe.phases
+        return self.is_asked(recipe)
 
     def key(self, task: Any) -> str:
         """Return the content key of a task, 64 hexadecimal digits."""
@@ -132,7 +139,16 @@ class State(NamedTuple):
         """Return the state as a phase sees it: the recipe's fields that it declares, the others
         with their defaults.
         """
-        return self._replace(recipe=narrow(self.recipe, phase.recipe), phase=phase)
+        recipe = narrow(self.recipe, phase.recipe)
+        if phase.name in self.recipe.phases:
+            recipe.phases[phase.name] = self.recipe.phases[phase.name]
+        return self._replace(recipe=recipe, phase=phase)
+
+    @property
+    def settings(self) -> Any:
+        """Return the phase's own table of the recipe."""
+        assert self.phase is not None
+        return self.recipe.phases[self.phase.name]
 
     def of(self, phase: Phase[Counts]) -> dict[int, Record[Counts]]:
         """Return the records of an earlier phase that this one reads from."""

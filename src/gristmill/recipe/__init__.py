@@ -12,10 +12,12 @@ from gristmill.recipe.packaged import PRESETS, packaged
 from gristmill.recipe.presets import for_files, from_folder, init, read_recipe
 from gristmill.recipe.recipe import (
     CODE,
+    PHASES,
     Loaded,
     Measure,
     Recipe,
     check_pages,
+    from_stored,
     is_custom,
     is_post_dedup,
     load,
@@ -31,6 +33,7 @@ from gristmill.recipe.source_settings import Source, format_location
 
 __all__ = [
     "CODE",
+    "PHASES",
     "PRESETS",
     "Loaded",
     "Measure",
@@ -40,6 +43,7 @@ __all__ = [
     "for_files",
     "format_location",
     "from_folder",
+    "from_stored",
     "init",
     "is_custom",
     "is_post_dedup",

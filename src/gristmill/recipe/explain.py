@@ -30,7 +30,8 @@ def explain(
     if unknown:
         steps.append(unknown[1])
         owner = _type_at(kind, steps[len(base or []) : -1])
-        suggestion = suggest(unknown[1], owner.__struct_fields__) if owner else ""
+        known = [key for key in getattr(owner, "__struct_encode_fields__", ()) if key[0] != "@"]
+        suggestion = suggest(unknown[1], known) if known else ""
         message = "unknown key"
     shown = "".join(
         f"[{step}]" if isinstance(step, int) or step == "..." else f".{step}" for step in steps

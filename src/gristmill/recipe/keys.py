@@ -26,7 +26,7 @@ from gristmill.dedup.settings import (
 )
 from gristmill.recipe.languages import LanguageSettings
 from gristmill.recipe.mix_settings import Mix, MixStage
-from gristmill.recipe.recipe import Recipe
+from gristmill.recipe.recipe import PHASES, Recipe
 from gristmill.recipe.source_settings import Source
 from gristmill.tokens.token_settings import Partition, Repeat, TokenSettings
 
@@ -47,6 +47,14 @@ TABLES: Mapping[str, type[msgspec.Struct]] = {
     "mix": Mix,
     "mix.stage": MixStage,
 }
+
+
+def tables() -> dict[str, type[msgspec.Struct]]:
+    """Return the tables of a recipe, those of phases as well; this imports the phases."""
+    settings = {phase.name: phase.settings for phase in PHASES.built_in()}
+    return {**TABLES, **{name: kind for name, kind in settings.items() if kind is not None}}
+
+
 OWN_OF_A_STAGE = ("name", "tokens", "sequence_length", "batch_size")
 LISTS = ("source", "step", "mix.stage")  # written with two brackets, once for each entry
 PLAIN: Mapping[Any, str] = {
@@ -76,6 +84,7 @@ def table_keys(table: type[msgspec.Struct]) -> list[Key]:
     found = [
         Key(field.encode_name, in_words(hints[field.name]), _default(field), comments[field.name])
         for field in msgspec.structs.fields(table)
+        if field.encode_name[0] != "@"
     ]
     own = set(inspect.get_annotations(table))
     own_keys = {field.encode_name for field in msgspec.structs.fields(table) if field.name in own}

@@ -7,6 +7,7 @@ was probably meant.
 
 import re
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -28,13 +29,18 @@ from gristmill.recipe.token_checks import check_reads, check_tokens
 from gristmill.source.source_format import FORMATS
 from gristmill.store.defaults import without_defaults
 from gristmill.store.http import urls
+from gristmill.system.plugins import Plugins
 from gristmill.tokens.token_settings import TokenSettings
 from gristmill.user_input import recipe_text, set_key
 
 # The key of a [[step]] table for the file of a class of your own (a step.Input), set where code is
 # allowed to run. TOML and JSON cannot write such a value.
 CODE = "@code"
+OF_PHASES = "@phases"
 Measure = Literal["needed", "all"]
+# Phases, of which a recipe may have tables. They are above this room: their modules are found by
+# their names, and imported where a recipe has such a table.
+PHASES: Plugins[Any] = Plugins("gristmill.phases", ("Phase",), "--until {}: no such phase")
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +69,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     samples: Annotated[int, Meta(ge=0)] = 4
     # With `all` later filters also measure documents that an earlier filter has dropped.
     measure: Measure = "needed"
+    # Of phases with settings of their own: the tables that the recipe has, by the phase's name.
+    phases: dict[str, Any] = msgspec.field(name=OF_PHASES, default_factory=dict)
 
     def target(self, source: Source) -> int | None:
         """Return the tokens with which a source ends; None: with its last document."""
@@ -132,11 +140,34 @@ def parse(
     for key, value in (settings or {}).items():
         _set(tables, key, value)
     tables = with_languages(tables, name, text, folder, parse_tables)
+    if OF_PHASES in tables:
+        raise RecipeError(f"{name}{find_line(text, [OF_PHASES])}: {OF_PHASES}: unknown key")
+    own = _phase_settings(tables)
     try:
-        recipe = msgspec.convert(tables, Recipe)
+        recipe = msgspec.convert({key: tables[key] for key in tables if key not in own}, Recipe)
     except msgspec.ValidationError as error:
         raise explain(error, name, text, Recipe, tables) from error
+    for key, kind in own.items():
+        try:
+            recipe.phases[key] = msgspec.convert(tables[key], kind)
+        except msgspec.ValidationError as error:
+            raise explain(error, name, text, kind, tables[key], [key]) from error
     _check(recipe, name, text)
+    return recipe
+
+
+def _phase_settings(tables: dict[str, Any]) -> dict[str, type[msgspec.Struct]]:
+    """Return the keys of a recipe that are tables of phases, with the class of their settings."""
+    known = Recipe.__struct_encode_fields__
+    phases = {key: PHASES.find(key) for key in tables if key not in known and key in PHASES}
+    return {key: phase.settings for key, phase in phases.items() if phase.settings is not None}
+
+
+def from_stored(table: Mapping[str, Any]) -> Recipe:
+    """Return the recipe that a manifest has (`stored`)."""
+    own = _phase_settings(dict(table))
+    recipe = msgspec.convert({key: table[key] for key in table if key not in own}, Recipe)
+    recipe.phases.update({key: msgspec.convert(table[key], kind) for key, kind in own.items()})
     return recipe
 
 
@@ -347,6 +378,7 @@ def stored(recipe: Recipe) -> dict[str, Any]:
     table = without_defaults(recipe)
     for key in ("output", "contact", "mix"):
         table.pop(key, None)
+    table |= table.pop(OF_PHASES, {})
     for source in table["source"]:
         source.pop("authorization", None)
         source["urls"] = [stored_url(url) for url in source["urls"]]

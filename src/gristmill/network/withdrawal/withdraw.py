@@ -38,7 +38,7 @@ from gristmill.network.withdrawal.withdraw_parts import (
 )
 from gristmill.phases.output.write_manifest import FUNNEL, RECIPE, recipe_bytes
 from gristmill.progress.counted_work import counted
-from gristmill.recipe import Recipe, stored
+from gristmill.recipe import from_stored, stored
 from gristmill.store.cache import Cache, default_cache
 from gristmill.store.http.urls import is_url
 from gristmill.store.manifest import MANIFEST, Manifest, RawShard, content_digest
@@ -209,7 +209,7 @@ def _recipe(manifest: Manifest) -> dict[str, Any]:
     """Return the stored recipe, with the step that drops what is listed before all others."""
     steps = [step for step in manifest.recipe["step"] if step["use"] != STEP]
     given = {**manifest.recipe, "step": [{"use": STEP, "list": WITHDRAWN}]}
-    ours = stored(msgspec.convert(given, Recipe))["step"]
+    ours = stored(from_stored(given))["step"]
     return {**manifest.recipe, "step": [*ours, *steps]}
 
 

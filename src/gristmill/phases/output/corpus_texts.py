@@ -6,7 +6,6 @@ spans cut and post-dedup steps applied, as
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 
 from gristmill.corpus.clusters import TABLE
@@ -18,7 +17,7 @@ from gristmill.errors import RecipeError
 from gristmill.phases.inputs.inputs import installed, is_as_made
 from gristmill.phases.relations.frequent_lines import LIST, make_cut
 from gristmill.phases.relations.repeated_substrings import LIST as SUBSTRINGS
-from gristmill.recipe import Recipe
+from gristmill.recipe import from_stored
 from gristmill.store.manifest import Manifest
 from gristmill.store.parts import read_batches
 from gristmill.tables.schema import shard_name
@@ -41,7 +40,7 @@ def corpus_texts(
             f"{root}: it has neither documents/ (keep_documents = false) nor text/: there is "
             "nothing to export"
         )
-    settings = msgspec.convert(manifest.recipe, Recipe).deduplicate
+    settings = from_stored(manifest.recipe).deduplicate
     cutter = line_cutter(root, manifest, source)
     span_cutter = None
     if settings is not None and settings.substrings is not None:
@@ -58,14 +57,14 @@ def corpus_texts(
 
 def line_cutter(root: Path, manifest: Manifest, source: str) -> LineRemover | None:
     """Return what cuts frequent lines out of the documents of a source; None: none are cut."""
-    settings = msgspec.convert(manifest.recipe, Recipe).deduplicate
+    settings = from_stored(manifest.recipe).deduplicate
     cut = make_cut(settings, manifest.parts)
     return cut.cutter(root / LIST, source) if cut else None
 
 
 def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
     """Return the steps that rewrite after deduplication, with the inputs that the run had."""
-    recipe = msgspec.convert(manifest.recipe, Recipe)
+    recipe = from_stored(manifest.recipe)
     try:
         found = installed(recipe, source)
     except RecipeError as error:

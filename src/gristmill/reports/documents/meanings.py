@@ -7,7 +7,7 @@ from typing import Any
 
 from gristmill.errors import RecipeError, suggest
 from gristmill.filters.api import registry
-from gristmill.recipe.keys import TABLES, Key, table_keys
+from gristmill.recipe.keys import Key, table_keys, tables
 from gristmill.reports.documents.reasons import ROOMS, matches
 
 
@@ -25,9 +25,9 @@ def explain(name: str) -> list[dict[str, Any]]:
     answers = answers or [one for one in found if matches(one["name"], asked)]
     if not answers:
         known = {one["name"] for one in found} or {
-            *TABLES,
+            *tables(),
             *ROOMS,
-            *(key.name for key in table_keys(TABLES[""])),
+            *(key.name for key in table_keys(tables()[""])),
             *(step.name for step in registry.all_built_in()),
         }
         raise RecipeError(
@@ -44,7 +44,7 @@ def _is_in(answer: dict[str, Any], table: str) -> bool:
 
 def _all(first: str) -> Iterator[dict[str, Any]]:
     """Yield all that has a name that begins with a word."""
-    for place, table in TABLES.items():
+    for place, table in tables().items():
         for key in table_keys(table):
             full = f"{place}.{key.name}" if place else key.name
             if full.partition(".")[0] == first:

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,6 +47,7 @@ from gristmill.recipe import (
     CODE,
     Loaded,
     Recipe,
+    from_stored,
     is_post_dedup,
     load,
     make_step,
@@ -93,7 +93,7 @@ def rejudge(
         refuse_classes(loaded)
     root = output(out, loaded.recipe.output, loaded.folder, "no corpus")
     manifest, _ = finished(root)
-    old = with_same_classes(msgspec.convert(manifest.recipe, Recipe), loaded.recipe)
+    old = with_same_classes(from_stored(manifest.recipe), loaded.recipe)
     _check(loaded.recipe, old)
     _check_code(loaded, manifest)
     sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
@@ -279,7 +279,7 @@ def _duplicates(
     pairs = root / "duplicates/pairs.parquet"
     known = read_rows(pairs, use_threads=False) if pairs.exists() else PAIRS_FOUND.empty_table()
     known = known.filter(pc.is_null(known["candidate_corpus"]))
-    before = msgspec.convert(manifest.recipe, Recipe).deduplicate
+    before = from_stored(manifest.recipe).deduplicate
     if before is None or before.near is None or before.near.verify != "text":
         known = known.slice(0, 0)  # what is stored are no similarities of texts
     against = open_all(settings, loaded.folder)

@@ -1,16 +1,22 @@
-"""The longest documents: a list of the `longest` largest raw shards, by the documents they keep."""
+"""The longest documents: a list of the largest raw shards, by the documents they keep."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from gristmill.corpus.corpus import Corpus
 from gristmill.phases.phase import Output, Phase, Runtime, State
 from gristmill.phases.process.process import PROCESS
-from gristmill.recipe import Recipe
 from gristmill.store.parts import write_json
+
+
+class Longest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """List the largest raw shards."""
+
+    most: Annotated[int, Meta(ge=1)] = 10  # How many are listed.
 
 
 class LongestCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,23 +43,19 @@ def longest(task: LongestTask, on_progress: Callable[[int], None], session: Any)
 def tasks(state: State) -> Iterator[dict[int, LongestTask]]:
     """Give one task, of all shards that were processed."""
     kept = {number: record.counts.kept.bytes for number, record in state.of(PROCESS).items()}
-    yield {0: LongestTask(root=str(state.corpus.root), kept=kept, most=state.recipe.longest)}
-
-
-def is_asked(recipe: Recipe) -> bool:
-    """Return whether a recipe asks for the list."""
-    return recipe.longest > 0
+    yield {0: LongestTask(root=str(state.corpus.root), kept=kept, most=state.settings.most)}
 
 
 LONGEST = Phase(
     name="longest",
     scope="corpus",
-    recipe=("longest",),
+    recipe=(),
+    settings=Longest,
+    example="most = 3",
     reads=("documents",),
     writes=("judgement",),
     formats=("longest",),
     counts=LongestCounts,
     function=longest,
     tasks=tasks,
-    is_asked=is_asked,
 )
