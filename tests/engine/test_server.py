@@ -55,7 +55,7 @@ print([type(one._process).__name__ for one in server._servers])
 for preset in PRESETS:
     for_files(["web.jsonl"], None, {}, preset)
 for name in steps:
-    registry.built_in(name)
+    registry.find_step(name)
 print([name for name in ("numba", "llvmlite", "duckdb") if name in sys.modules])
 """
 

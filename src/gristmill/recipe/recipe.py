@@ -238,9 +238,9 @@ def _kind(place: int, table: dict[str, Any]) -> type[Step]:
         if isinstance(code, Input):
             return load_class(str(use), code, table) or Custom
         return Custom if table.keys() <= {"use", "sources"} else Unloaded
-    kind = registry.built_in(use) if isinstance(use, str) else None
+    kind = registry.find_step(use) if isinstance(use, str) else None
     if kind is None:
-        known = [step.name for step in registry.all_built_in()]
+        known = registry.STEPS.names()
         raise RecipeError(f"step[{place}].use = {use!r}: no such step{suggest(str(use), known)}")
     return kind.variant(table)
 

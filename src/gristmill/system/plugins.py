@@ -8,8 +8,8 @@
     an entry point of an installed package, in the kind's group: `form_feeds = "package:VALUE"`
     code of a user's own: `package.module:VALUE`, found from a folder (own_code.py)
 
-No list names the values of the folder: their modules are searched for these two lines and not
-imported, until one is asked for.
+A kind may also be of classes, each with `name: ClassVar[str] = "form_feeds"`. No list names what is
+in the folder: modules are searched for these lines and not imported, until one is asked for.
 """
 
 import re
@@ -26,28 +26,52 @@ from gristmill.system.own_code import USE, OwnFile, find_source, load
 
 Plugin = TypeVar("Plugin")
 
-_VALUE = r'^(\w+)(?:: [^=\n]+)? = ({})\(\s*name="([^"\n]+)"'
+_VALUE = r'^(?P<attribute>\w+)(?:: [^=\n]+)? = (?P<kind>{})\(\s*name="(?P<name>[^"\n]+)"'
+_CLASS = r'^class (?P<attribute>\w+)|^    name: ClassVar\[str\] = "(?P<name>[^"\n]+)"'
 
 
 class Plugins(Generic[Plugin]):
     """The plug-ins of a kind."""
 
-    def __init__(self, package: str, kinds: tuple[str, ...], missing: str, group: str = "") -> None:
-        """Find values of classes, by the names of these, in the modules of `package`. `missing` is
-        what an error says of a name without one, `{}`, `group` the group of entry points; empty:
-        there are none in other packages.
+    def __init__(
+        self,
+        package: str,
+        kinds: tuple[str, ...],
+        missing: str,
+        group: str = "",
+        *,
+        classes: bool = False,
+    ) -> None:
+        """Find values of the classes that are called `kinds`, in the modules of `package`; or
+        `classes` below them. `missing` is what an error says of a name without one, `{}`, `group`
+        the group of entry points; empty: there are none in other packages.
         """
         self._package, self._kinds, self._missing, self._group = package, kinds, missing, group
+        pattern = _CLASS if classes else _VALUE.format("|".join(kinds))
+        self._declared = re.compile(pattern, re.MULTILINE)
+
+    def _search(self, files: str) -> dict[str, tuple[str, str, str]]:
+        """Return module, attribute and kind of each plug-in in files that are called so, by name;
+        of a name in a module the first.
+        """
+        found: dict[str, tuple[str, str, str]] = {}
+        for module, source in sources(self._package, files):
+            attribute = ""
+            for given in self._declared.finditer(source):
+                attribute = given["attribute"] or attribute
+                if given["name"]:
+                    kind = given.groupdict().get("kind", self._kinds[0])
+                    found.setdefault(given["name"], (module, attribute, kind))
+        return found
 
     @cached_property
     def _built_in(self) -> dict[str, tuple[str, str, str]]:
-        """Return module, attribute and class of each value of the folder, by name."""
-        value = re.compile(_VALUE.format("|".join(self._kinds)), re.MULTILINE)
-        return {
-            name: (module, attribute, kind)
-            for module, source in sources(self._package)
-            for attribute, kind, name in value.findall(source)
-        }
+        return self._search("*")
+
+    def _place(self, name: str) -> tuple[str, str, str] | None:
+        """Return module, attribute and kind of a name; the module of that name is read first."""
+        named = self._search(re.sub(r"\W", "_", name)) if name else {}
+        return named.get(name) or self._built_in.get(name)
 
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
@@ -56,7 +80,7 @@ class Plugins(Generic[Plugin]):
 
     def __contains__(self, name: str) -> bool:
         """Return whether there is one of this name; packages are looked up for no built-in one."""
-        return name in self._built_in or name in self._installed
+        return self._place(name) is not None or name in self._installed
 
     def names(self) -> list[str]:
         """Return the names of the folder and of installed packages; this imports none of them."""
@@ -72,7 +96,7 @@ class Plugins(Generic[Plugin]):
 
     def package(self, name: str) -> str | None:
         """Return the installed package that a name is of; None: it is of no entry point."""
-        if not name or name in self._built_in or name not in self._installed:
+        if not name or self._place(name) is not None or name not in self._installed:
             return None
         dist = self._installed[name].dist
         return None if dist is None else dist.name
@@ -93,8 +117,8 @@ class Plugins(Generic[Plugin]):
         """
         if file is not None:
             return self._checked(name, load(name, file))
-        if name in self._built_in:
-            module, attribute, _ = self._built_in[name]
+        if (place := self._place(name)) is not None:
+            module, attribute, _ = place
             return self._checked(name, getattr(import_module(module), attribute))
         if name in self._installed:
             try:
@@ -104,17 +128,18 @@ class Plugins(Generic[Plugin]):
         raise RecipeError(self._missing.format(name) + suggest(name, self.names()))
 
     def _checked(self, name: str, value: Any) -> Plugin:
-        if not any(kind.__name__ in self._kinds for kind in type(value).__mro__):
+        kind = value if isinstance(value, type) else type(value)
+        if not any(base.__name__ in self._kinds for base in kind.__mro__):
             raise RecipeError(f"{name}: it is no {' or '.join(self._kinds)}, but {value!r:.100}")
         plugin: Plugin = value
         return plugin
 
 
-def sources(package: str) -> Iterator[tuple[str, str]]:
-    """Yield name and text of each module of a package and of those inside it; none is imported but
-    the package.
+def sources(package: str, files: str) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each module, in a package and those inside it, whose file has a name;
+    none is imported but the package.
     """
     for folder in import_module(package).__path__:
-        for path in sorted(Path(folder).rglob("*.py")):
+        for path in sorted(Path(folder).rglob(f"{files}.py")):
             words = path.relative_to(folder).with_suffix("").parts
             yield ".".join([package, *words]), path.read_text("utf-8")

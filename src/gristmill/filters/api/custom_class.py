@@ -55,7 +55,8 @@ def load_class(use: str, file: Input, table: Mapping[str, Any]) -> type[Step] | 
         return None
     if not issubclass(found, Step):
         raise RecipeError(f"{use}: a class must be below gristmill.filters.api.step.Step")
-    return _named(use, found.variant(table))
+    module, _, name = use.partition(":")
+    return as_named(name, f"code:{module}", found.variant(table))
 
 
 @cache
@@ -64,13 +65,19 @@ def _loaded(use: str, file: Input) -> Any:
 
 
 @cache
-def _named(use: str, found: type[Step]) -> type[Step]:
-    """Return a class under the recipe's name, with its file among its inputs."""
-    module, _, name = use.partition(":")
+def as_named(name: str, location: str, found: type[Step]) -> type[Step]:
+    """Return a class under the recipe's name for it, with the file or package that has it,
+    `code:MODULE` or `version:PACKAGE`, among its inputs.
+    """
+    use = f"{location.partition(':')[2]}:{name}"
     _check(use, found)
 
+    def variant(cls: type[Step], table: Mapping[str, Any]) -> type[Step]:
+        chosen = found.variant(table)
+        return cls if chosen is found else as_named(name, location, chosen)
+
     def inputs(self: Step) -> dict[str, str]:
-        return {f"own.{name}": f"code:{module}", **found.inputs(self)}
+        return {f"own.{name}": location, **found.inputs(self)}
 
     def ready(self: Step, given: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         call = _loud(use, "load", found.load, self, given)
@@ -96,7 +103,14 @@ def _named(use: str, found: type[Step]) -> type[Step]:
         return Decision(reason, *floats)
 
     table = None if found.table is None else f"tables/{name}"
-    body = {"name": name, "table": table, "inputs": inputs, "load": ready, "decide": decide}
+    body = {
+        "variant": classmethod(variant),
+        "name": name,
+        "table": table,
+        "inputs": inputs,
+        "load": ready,
+        "decide": decide,
+    }
     kind: Any = type(found)
     made: type[Step] = kind(
         found.__name__,

@@ -1,53 +1,36 @@
-"""Which steps come with gristmill: found, not listed.
+"""Which steps come with gristmill or with installed packages: found, not listed.
 
-A step's module has the step's name: `use = "gopher"` is the class with `name = "gopher"` of
-filters/rules/gopher.py. Walking the packages imports no such module; one is imported when a recipe
-names it.
+`use = "gopher"` is the first class with `name = "gopher"` of filters/rules/gopher.py, or the class
+of an entry point `gopher` of the group `gristmill.steps`.
 """
 
 import importlib
 import inspect
-import pkgutil
-import sys
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+from gristmill.filters.api.custom_class import as_named
 from gristmill.filters.api.step import Step
+from gristmill.system.plugins import Plugins
+
+STEPS: Plugins[type[Step]] = Plugins(
+    "gristmill.filters", ("Step",), "step {!r}: there is none", "gristmill.steps", classes=True
+)
 
 
-def built_in(name: str) -> type[Step] | None:
-    """Return the step of that name that comes with gristmill; None: there is none."""
-    module = _modules().get(name)
-    return None if module is None else _find_step(module, name)
+def find_step(name: str) -> type[Step] | None:
+    """Return the step of that name, of gristmill or an installed package; None: there is none."""
+    if name not in STEPS:
+        return None
+    package = STEPS.package(name)
+    step = STEPS.find(name)
+    return step if package is None else as_named(name, f"version:{package}", step)
 
 
 def all_built_in() -> Iterator[type[Step]]:
     """Yield all steps that come with gristmill, by name; this imports their modules."""
-    for name in sorted(_modules()):
-        step = built_in(name)
-        if step is not None:
-            yield step
-
-
-@cache
-def _modules() -> dict[str, str]:
-    """Return the modules of filters/, imported or not: last part of the name -> whole name."""
-    filters = sys.modules["gristmill.filters"]  # which imports this module
-    found = pkgutil.walk_packages(filters.__path__, f"{filters.__name__}.")
-    return {module.name.rpartition(".")[2]: module.name for module in found if not module.ispkg}
-
-
-def _find_step(module: str, name: str) -> type[Step] | None:
-    """Return the first class of a module that is the step of a name; its variants come after it."""
-    for value in vars(importlib.import_module(module)).values():
-        if (
-            isinstance(value, type)
-            and issubclass(value, Step)
-            and (value.__module__, getattr(value, "name", None)) == (module, name)
-        ):
-            return value
-    return None
+    yield from STEPS.built_in()
 
 
 def public_names() -> list[str]:
@@ -59,8 +42,9 @@ def public(name: str) -> Any:
     """Return what `gristmill.filters` has under a name: the class of a step, or, where parameters
     choose among classes, a function with those of the default. None: there is none.
     """
-    modules = {module.replace("_", ""): module for module in _modules()}
-    step = built_in(modules.get(name.lower(), ""))
+    words = {word.replace("_", ""): word for word in STEPS.built_in_names()}
+    word = words.get(name.lower())
+    step = None if word is None else STEPS.find(word)
     if step is None or public_name(step) != name:
         return None
     return _function(step) if has_variants(step) else step

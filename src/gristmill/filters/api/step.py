@@ -8,7 +8,8 @@ Deciding needs no text, so that other thresholds can be tried on stored measures
 
 A step is a frozen msgspec Struct below `Step`; its fields are the parameters that a [[step]] table
 of a recipe may set. `Step` says what it may declare besides; only `name`, `version` and `load` must
-be there. filters/api/registry.py finds built-in ones, filters/api/custom.py those of your own.
+be there. filters/api/registry.py finds built-in ones and those of packages, filters/api/custom.py
+those of your own.
 """
 
 import difflib

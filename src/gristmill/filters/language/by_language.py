@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gristmill.filters.api.registry import built_in
+from gristmill.filters.api.registry import find_step
 from gristmill.filters.api.step import Decision, Inputs, Measured, Step
 from gristmill.filters.api.texts import BatchMeasure, BatchTexts, TextMeasure
 from gristmill.filters.language import codes
@@ -98,7 +98,7 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
 
     def _of(self, entry: Mapping[str, Any]) -> Step:
         table = {**self.parameters, **entry}
-        kind = built_in(self.use)
+        kind = find_step(self.use)
         assert kind is not None
         made: Step = msgspec.convert(table, kind.variant(table))
         return made

@@ -52,7 +52,7 @@ def _all(first: str) -> Iterator[dict[str, Any]]:
     for word, said in ROOMS.get(first, {}).items():
         meaning = f"{said.meaning} {said.remedy}".strip()
         yield {"name": f"{first}.{word}", "what": "reason", "meaning": meaning}
-    kind = registry.built_in(first)
+    kind = registry.find_step(first)
     variants = registry.variants(kind) if kind is not None else []
     for variant in variants:
         keys = table_keys(variant)

@@ -146,7 +146,7 @@ def filter_reason(step: str, word: str) -> str | None:
     """Return what a built-in filter's reason says, as its class has it."""
     from gristmill.filters.api import registry
 
-    kind = registry.built_in(step)
+    kind = registry.find_step(step)
     for variant in registry.variants(kind) if kind is not None else ():
         for known, sentence in variant.reasons.items():
             if matches(known, word):

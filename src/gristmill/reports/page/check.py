@@ -121,9 +121,9 @@ def _judges(name: str) -> bool:
     """Return whether a step's purpose is to drop documents: others rewrite, measure, or look for
     what most corpora lack.
     """
-    from gristmill.filters.api.registry import built_in
+    from gristmill.filters.api.registry import find_step
 
-    step = built_in(name)
+    step = find_step(name)
     return step is not None and step.__module__.split(".")[2] in ("rules", "language")
 
 
