@@ -13,7 +13,18 @@ from typing import Any
 
 FUNCTIONS = ("TextVerdict", "judge", "keep", "mask")
 # What a filter of your own is made of.
-OF_A_STEP = ("Check", "Decision", "Inputs", "Measured", "Rank", "Step", "check", "refuse_nan")
+OF_A_STEP = (
+    "Check",
+    "Decision",
+    "Inputs",
+    "Measured",
+    "Rank",
+    "Rule",
+    "Step",
+    "check",
+    "decide_by",
+    "refuse_nan",
+)
 
 
 def __getattr__(name: str) -> Any:

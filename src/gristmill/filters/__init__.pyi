@@ -11,8 +11,10 @@ from gristmill.filters.api.step import Decision as Decision
 from gristmill.filters.api.step import Inputs as Inputs
 from gristmill.filters.api.step import Measured as Measured
 from gristmill.filters.api.step import Rank as Rank
+from gristmill.filters.api.step import Rule as Rule
 from gristmill.filters.api.step import Step as Step
 from gristmill.filters.api.step import check as check
+from gristmill.filters.api.step import decide_by as decide_by
 from gristmill.filters.api.step import refuse_nan as refuse_nan
 from gristmill.filters.decontaminate.decontaminate import Decontaminate as Decontaminate
 from gristmill.filters.extract.extract import Extract as _Extract

@@ -152,14 +152,13 @@ def test_limits_are_those_that_the_verdicts_name(corpus: Path) -> None:
 
 
 def test_every_step_that_compares_says_its_limits() -> None:
-    """The checks that are asked for are those that `decide` makes: here of Gopher's rules."""
+    """The comparisons of a step are those that `decide` makes: here of Gopher's rules."""
     from gristmill.filters import Gopher
-    from gristmill.filters.api.step import active_checks
 
     step = Gopher(rules="lab", min_words=77)
     names = ("words", "word_length", "symbol_ratio", "bullet_lines", "ellipsis_lines")
-    types = dict.fromkeys((*names, "top_2gram", "top_3gram"), pa.array([], pa.float64()))
-    checks = active_checks(step, types)
+    types = dict.fromkeys((*names, "top_2gram", "top_3gram"))
+    checks = step.comparisons
     assert ("length", "words", "<", 77) in checks
     assert {check.measure for check in checks} == set(types)
     assert any(kind.name == "gopher" for kind in all_built_in())

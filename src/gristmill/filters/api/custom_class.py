@@ -22,7 +22,16 @@ from gristmill.filters.api.custom import REASON, REASONS, name_rows
 from gristmill.filters.api.step import Decision, Input, Inputs, Measured, Step
 from gristmill.system.own_code import OwnFile, find_source, load
 
-TAKEN = ("name", "use", "version", "thresholds", "table")  # no parameter can be called so
+TAKEN = (
+    "name",
+    "use",
+    "version",
+    "thresholds",
+    "table",
+    "checks",
+    "fixed",
+    "comparisons",
+)  # no parameter can be called so
 
 
 def find_class(use: str, folder: Path) -> Input | None:

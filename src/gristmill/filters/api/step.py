@@ -17,7 +17,6 @@ import math
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, overload
 
 import msgspec
@@ -68,13 +67,53 @@ class Decision(NamedTuple):
     threshold: pa.Array  # (n,) float64: what it was compared with
 
 
+Comparison = Literal["<", "<=", ">", ">="]
+
+
 class Check(NamedTuple):
     """One comparison: `reason` drops a row where its measure is `broken` against the limit."""
 
     reason: str
     measure: str
-    broken: Literal["<", "<=", ">", ">="]
+    broken: Comparison
     limit: float | None  # null: not checked
+
+
+class Rule(NamedTuple):
+    """A row of a step's `checks` (`decide_by`)."""
+
+    measure: str
+    broken: Comparison
+    limit: str  # a parameter or property of the step, a place in it, or a number
+    reason: str
+    meaning: str  # what the reason says of a document; empty: another row or `reasons` says it
+
+    @property
+    def parameter(self) -> str:
+        """Return the name of the parameter; of a number it is none."""
+        return self.limit.partition("[")[0]
+
+    def check(self, step: "Step") -> Check:
+        """Return the comparison with what the step has."""
+        name, _, place = self.limit.rstrip("]").partition("[")
+        value: Any = getattr(step, name) if name.isidentifier() else float(name)
+        return Check(self.reason, self.measure, self.broken, value[int(place)] if place else value)
+
+
+def decide_by(*rows: str) -> tuple[Rule, ...]:
+    """Return rows of a step's `checks`, each `words < min_words -> reason: What it says of a
+    document.` The limit may also be a place in a parameter, `max_top[0]`, or a number. Without the
+    colon another row, or `reasons`, says what the reason means.
+    """
+    read = []
+    for row in rows:
+        comparison, _, said = row.partition(" -> ")
+        reason, _, meaning = said.partition(": ")
+        measure, broken, limit = comparison.split()
+        if broken not in _BROKEN:
+            raise AssertionError(f"{row}: a comparison is one of {', '.join(_BROKEN)}")
+        read.append(Rule(measure, broken, limit, reason, meaning))  # type: ignore[arg-type]
+    return tuple(read)
 
 
 class Rank(NamedTuple):
@@ -89,9 +128,24 @@ class Rank(NamedTuple):
 
 
 class StepMeta(msgspec.StructMeta):
-    """Checks the parameters of a step that is made in Python as a recipe's are checked."""
+    """Checks the parameters of a step that is made in Python as a recipe's are checked, and gives a
+    class the `thresholds` and `reasons` that its `checks` say.
+    """
 
     if not TYPE_CHECKING:  # a type checker sees the parameters themselves
+
+        def __new__(
+            cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any
+        ) -> Any:
+            """Make a class of steps."""
+            made = super().__new__(cls, name, bases, body, **options)
+            rows = body.get("checks")
+            if isinstance(rows, tuple) and rows:
+                said = {row.reason: row.meaning for row in rows if row.meaning}
+                made.reasons = said | dict(made.reasons)
+                compared = {row.parameter for row in rows} & set(made.__struct_fields__)
+                made.thresholds = made.thresholds | compared - made.fixed
+            return made
 
         def __call__(cls, *args: Any, **parameters: Any) -> Any:  # noqa: N805
             """Make a step. Raises ArgumentError."""
@@ -114,15 +168,20 @@ class Step(
     name: ClassVar[str]
     # One more whenever the same parameters may measure, rewrite or decide otherwise.
     version: ClassVar[int]
-    # The parameters that only `decide` and `ranks` read: `rejudge` can change them.
+    # How it drops documents, in order, if it compares measures with parameters: `decide_by(...)`.
+    checks: ClassVar[tuple[Rule, ...]] = ()
+    # Parameters of `checks` that measures depend on as well.
+    fixed: ClassVar[frozenset[str]] = frozenset()
+    # The parameters that only `decide` and `ranks` read, besides those of `checks`: `rejudge` can
+    # change them.
     thresholds: ClassVar[frozenset[str]] = frozenset()
     # The folder of its own table (`Measured.found`), one file a raw shard; null: it has none. A
     # step of your own that names any has tables/NAME.
     table: ClassVar[str | None] = None
     # Parameters as TOML, for docs/reference.
     example: ClassVar[str] = ""
-    # What each reason says of a document that it drops, and what each measure is: `gristmill why`
-    # and docs/reference show it. NAME and N are filled in by parameters.
+    # What each reason says of a document that it drops, besides `checks`, and what each measure is:
+    # `gristmill why` and docs/reference show it. NAME and N are filled in by parameters.
     reasons: ClassVar[Mapping[str, str]] = {}
     measures: ClassVar[Mapping[str, str]] = {}
     # It takes the text out of pages: sources of HTML and WARC need such a step.
@@ -185,11 +244,16 @@ class Step(
         """
         raise NotImplementedError(f"{type(self).__name__}.load")
 
+    @property
+    def comparisons(self) -> Sequence[Check]:
+        """Return the comparisons by which it decides, in order."""
+        return [row.check(self) for row in self.checks]
+
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        """Judge n rows by their measures alone. A step that drops nothing leaves this out; one that
-        measures nothing is not asked.
+        """Judge n rows by their measures alone. A step that only compares, or drops nothing, leaves
+        this out; one that measures nothing is not asked.
         """
-        return keep_all(len(next(iter(measures.values()))))
+        return check(self.comparisons, measures)
 
     @overload
     def __call__(self, texts: str, *, text: str = ...) -> "TextVerdict": ...
@@ -236,8 +300,6 @@ def refuse_nan(parameters: Iterable[object]) -> None:
 
 def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision:
     """Decide by comparisons, in order: of each row the first broken one. A null breaks none."""
-    if (asked := _ASKED.get()) is not None:
-        asked.extend(checks)
     rows = len(next(iter(measures.values())))
     if rows == 1:
         return _check_one(checks, measures)
@@ -260,24 +322,6 @@ def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision
     return Decision(
         names.take(pa.array(failed)), pa.array(value, mask=kept), pa.array(threshold, mask=kept)
     )
-
-
-# The comparisons that a step's `decide` makes, while `active_checks` asks for them.
-_ASKED: ContextVar[list[Check] | None] = ContextVar("asked", default=None)
-
-
-def active_checks(step: Step, measures: Mapping[str, pa.Array]) -> list[Check]:
-    """Return the comparisons by which a step decides, in order, those that are switched off left
-    out; none where it decides in another way. `measures` are its own, of no row: they only have
-    their types.
-    """
-    asked: list[Check] = []
-    token = _ASKED.set(asked)
-    try:
-        step.decide(measures)
-    finally:
-        _ASKED.reset(token)
-    return [one for one in asked if one.limit is not None]
 
 
 def _check_one(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision:

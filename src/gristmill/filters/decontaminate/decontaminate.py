@@ -26,7 +26,7 @@ document then has a row for every part that it shares an n-gram with.
 decontamination.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
@@ -36,16 +36,7 @@ import pyarrow as pa
 from msgspec import Meta
 
 from gristmill.filters.api.corpus_rules import CorpusRule
-from gristmill.filters.api.step import (
-    Check,
-    Decision,
-    Inputs,
-    Measured,
-    Step,
-    check,
-    keep_all,
-    refuse_nan,
-)
+from gristmill.filters.api.step import Check, Inputs, Measured, Step, refuse_nan
 from gristmill.filters.decontaminate.benchmarks import (
     Benchmark,
     Parts,
@@ -165,13 +156,14 @@ class Decontaminate(Step, frozen=True, kw_only=True):
         loaded = load(self, inputs)
         return lambda batch: _measure(self, loaded, batch)
 
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
+    @property
+    def comparisons(self) -> Sequence[Check]:
         if self.common is not None:
-            return keep_all(len(measures["overlap"]))
-        broken = Check("overlap", "overlap", ">=" if self.threshold > 0 else ">", self.threshold)
-        if self.similarity is None:
-            return check([broken], measures)
-        return check([broken, Check("similar", "similarity", ">=", self.similarity)], measures)
+            return ()
+        return (
+            Check("overlap", "overlap", ">=" if self.threshold > 0 else ">", self.threshold),
+            Check("similar", "similarity", ">=", self.similarity),
+        )
 
 
 class LoadedBenchmarks(NamedTuple):

@@ -45,7 +45,16 @@ import pyarrow.compute as pc
 from msgspec import Meta
 
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check
+from gristmill.filters.api.step import (
+    Check,
+    Decision,
+    Inputs,
+    Measured,
+    Rule,
+    Step,
+    check,
+    decide_by,
+)
 from gristmill.filters.extract.page_rows import Page, is_page, merge_texts, page_columns
 from gristmill.filters.extract.tree_depth import tree_depth
 from gristmill.tables.columns import utf8_buffers, well_formed
@@ -77,11 +86,14 @@ class Extract(Step, frozen=True, kw_only=True):
     version: ClassVar[int] = 6
     takes_pages: ClassVar[bool] = True
     example: ClassVar[str] = 'format = "markdown"'
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "bytes > max_bytes -> too_large: The page has more than `max_bytes` bytes.",
+        "depth > max_depth -> too_deep: Elements are in one another more than `max_depth` deep.",
+        "characters < 1 -> empty: No text is left. For pages of menus and scripts that is right.",
+    )
+    fixed: ClassVar[frozenset[str]] = frozenset({"max_bytes", "max_depth"})
     reasons: ClassVar[Mapping[str, str]] = {
-        "too_large": "The page has more than `max_bytes` bytes.",
-        "too_deep": "Elements are in one another more than `max_depth` deep.",
-        "empty": "No text is left. For pages of menus and scripts that is right.",
-        "other_type": "The types of `types` are together less likely than `min_type`.",
+        "other_type": "The types of `types` are together less likely than `min_type`."
     }
     measures: ClassVar[Mapping[str, str]] = {
         "bytes": "Bytes of the page.",
@@ -181,17 +193,12 @@ class Extract(Step, frozen=True, kw_only=True):
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         """Judge pages by what was found."""
-        checks = (
-            Check("too_large", "bytes", ">", self.max_bytes),
-            Check("too_deep", "depth", ">", self.max_depth),
-            Check("empty", "characters", "<", 1),
-        )
         if not self.types:
-            return check(checks, measures)
+            return check(self.comparisons, measures)
         shares = [measures[f"type_{name}"] for name in sorted(set(self.types))]
         wanted = functools.reduce(pc.add, shares)
         fits = Check("other_type", "wanted", "<", self.min_type)
-        return check((*checks, fits), {**measures, "wanted": wanted})
+        return check((*self.comparisons, fits), {**measures, "wanted": wanted})
 
 
 class LibraryExtract(Step, frozen=True, kw_only=True):
@@ -201,13 +208,17 @@ class LibraryExtract(Step, frozen=True, kw_only=True):
     version: ClassVar[int] = 2
     takes_pages: ClassVar[bool] = True
     example: ClassVar[str] = 'extractor = "resiliparse"'
-    reasons: ClassVar[Mapping[str, str]] = {
-        "too_large": "The page has more than `max_bytes` bytes.",
-        "too_deep": "Elements are in one another more than `max_depth` deep.",
-        "too_costly": "To parse it may take more than `max_steps`, `max_work` or `max_tags`.",
-        "failed": "The parser or the library raised an error.",
-        "empty": "No text is left. For pages of menus and scripts that is right.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "bytes > max_bytes -> too_large: The page has more than `max_bytes` bytes.",
+        "depth > max_depth -> too_deep: Elements are in one another more than `max_depth` deep.",
+        "steps > max_steps -> too_costly: To parse it may take more than `max_steps`, `max_work` "
+        "or `max_tags`.",
+        "work > most_work -> too_costly",
+        "tags > most_tags -> too_costly",
+        "failed > 0 -> failed: The parser or the library raised an error.",
+        "characters < 1 -> empty: No text is left. For pages of menus and scripts that is right.",
+    )
+    fixed: ClassVar[frozenset[str]] = frozenset({"max_bytes", "max_depth", "max_steps"})
     measures: ClassVar[Mapping[str, str]] = {
         "bytes": "Bytes of the page.",
         "steps": "A bound on the cost of parsing it, in steps of some 10 ns.",
@@ -280,20 +291,15 @@ class LibraryExtract(Step, frozen=True, kw_only=True):
 
         return measure
 
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        """Judge pages by what was found."""
-        most_tags = self.max_tags if self.extractor == "trafilatura" else None
-        most_work = self.max_work if self.extractor == "trafilatura" else None
-        checks = (
-            Check("too_large", "bytes", ">", self.max_bytes),
-            Check("too_deep", "depth", ">", self.max_depth),
-            Check("too_costly", "steps", ">", self.max_steps),
-            Check("too_costly", "work", ">", most_work),
-            Check("too_costly", "tags", ">", most_tags),
-            Check("failed", "failed", ">", 0),
-            Check("empty", "characters", "<", 1),
-        )
-        return check(checks, measures)
+    @property
+    def most_work(self) -> int | None:
+        """Return the most steps that trafilatura may take, if it extracts."""
+        return self.max_work if self.extractor == "trafilatura" else None
+
+    @property
+    def most_tags(self) -> int | None:
+        """Return the most tags, if trafilatura extracts."""
+        return self.max_tags if self.extractor == "trafilatura" else None
 
     def _resiliparse(self) -> Extractor:
         from resiliparse.extract.html2text import extract_plain_text

@@ -22,12 +22,11 @@ import pyarrow as pa
 from msgspec import Meta
 
 from gristmill.filters.api.step import (
-    Check,
-    Decision,
     Inputs,
     Measured,
+    Rule,
     Step,
-    check,
+    decide_by,
     measured,
     refuse_nan,
     share,
@@ -55,12 +54,11 @@ class ListedPhrases(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "phrases"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset({"max_places", "max_share"})
     example: ClassVar[str] = 'phrases = ["all rights reserved"]\nmax_places = 2'
-    reasons: ClassVar[Mapping[str, str]] = {
-        "places": "Phrases are at more than `max_places` places.",
-        "share": "More than `max_share` of the paragraphs have a phrase.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "places > max_places -> places: Phrases are at more than `max_places` places.",
+        "share > max_share -> share: More than `max_share` of the paragraphs have a phrase.",
+    )
     measures: ClassVar[Mapping[str, str]] = {
         "places": "Places with a phrase.",
         "share": "Paragraphs with a phrase over all that are not blank.",
@@ -115,10 +113,3 @@ class ListedPhrases(Step, frozen=True, kw_only=True):
             return Measured(measured(values))
 
         return TextMeasure(measure)
-
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = (
-            Check("places", "places", ">", self.max_places),
-            Check("share", "share", ">", self.max_share),
-        )
-        return check(checks, measures)

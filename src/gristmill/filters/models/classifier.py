@@ -28,14 +28,13 @@ from msgspec import Meta
 
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import (
-    Check,
-    Decision,
     Input,
     Inputs,
     Measured,
     Rank,
+    Rule,
     Step,
-    check,
+    decide_by,
     refuse_nan,
 )
 from gristmill.filters.api.texts import BatchTexts, TextMeasure
@@ -54,12 +53,14 @@ class Classifier(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "classifier"
     version: ClassVar[int] = 2
-    thresholds: ClassVar[frozenset[str]] = frozenset(("min_score", "max_score", "drop_lowest"))
+    thresholds: ClassVar[frozenset[str]] = frozenset({"drop_lowest"})
     example: ClassVar[str] = 'model = "quality.model"\ndrop_lowest = 0.3'
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "score < min_score -> low_score: The score is below `min_score`.",
+        "score > max_score -> high_score: The score is above `max_score`.",
+    )
     reasons: ClassVar[Mapping[str, str]] = {
-        "low_score": "The score is below `min_score`.",
-        "high_score": "The score is above `max_score`.",
-        "lowest": "The score is among the lowest of the corpus, the share `drop_lowest`.",
+        "lowest": "The score is among the lowest of the corpus, the share `drop_lowest`."
     }
     measures: ClassVar[Mapping[str, str]] = {
         "score": "How likely the text is good, or has the label `label`."
@@ -85,13 +86,6 @@ class Classifier(Step, frozen=True, kw_only=True):
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         score = scorer("classifier", inputs[self.model], self.label)
         return TextMeasure(lambda texts: Measured({"score": pa.array(score(texts))}))
-
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = (
-            Check("low_score", "score", "<", self.min_score),
-            Check("high_score", "score", ">", self.max_score),
-        )
-        return check(checks, measures)
 
 
 @cache

@@ -33,14 +33,13 @@ from msgspec import Meta
 
 from gristmill.errors import RecipeError
 from gristmill.filters.api.step import (
-    Check,
-    Decision,
     Input,
     Inputs,
     Measured,
     Rank,
+    Rule,
     Step,
-    check,
+    decide_by,
     measured,
     refuse_nan,
 )
@@ -61,13 +60,15 @@ class Perplexity(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "perplexity"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset(
-        ("min_perplexity", "max_perplexity", "drop_lowest", "drop_highest")
-    )
+    thresholds: ClassVar[frozenset[str]] = frozenset({"drop_highest", "drop_lowest"})
     example: ClassVar[str] = 'model = "wiki.model"\ndrop_highest = 0.2'
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "perplexity < min_perplexity -> low: The perplexity is below `min_perplexity`: usual or "
+        "repetitive text.",
+        "perplexity > max_perplexity -> high: The perplexity is above `max_perplexity`: noise, "
+        "or another language.",
+    )
     reasons: ClassVar[Mapping[str, str]] = {
-        "low": "The perplexity is below `min_perplexity`: usual or repetitive text.",
-        "high": "The perplexity is above `max_perplexity`: noise, or another language.",
         "lowest": "The perplexity is among the lowest of the corpus, the share `drop_lowest`.",
         "highest": "The perplexity is among the highest of the corpus, the share `drop_highest`.",
     }
@@ -108,13 +109,6 @@ class Perplexity(Step, frozen=True, kw_only=True):
             return Measured(measured({"perplexity": score(batch["text"])}))
 
         return measure
-
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = (
-            Check("low", "perplexity", "<", self.min_perplexity),
-            Check("high", "perplexity", ">", self.max_perplexity),
-        )
-        return check(checks, measures)
 
 
 def split(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:

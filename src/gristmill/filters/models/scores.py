@@ -191,18 +191,22 @@ class GivenScores(Step, frozen=True, kw_only=True):
         measures = {name: found[name] for name in wanted.fields}
         return Measured(measures | {"missing": pa.array(missing), "repeats": pa.array(repeats)})
 
+    @property
+    def comparisons(self) -> list[Check]:
+        checks = [Check("missing", "missing", ">", 0.0 if self.missing == "drop" else None)]
+        checks += [Check(f"{name}_label", name, ">", 0.0) for name in self.keep]
+        for name in dict.fromkeys((*self.min, *self.max)):
+            checks.append(Check(f"{name}_low", name, "<", self.min.get(name)))
+            checks.append(Check(f"{name}_high", name, ">", self.max.get(name)))
+        return checks
+
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
         own = dict(measures)
-        checks = [Check("missing", "missing", ">", 0.0 if self.missing == "drop" else None)]
         for name, keep in self.keep.items():
             outside = pc.invert(pc.is_in(own[name], pa.array(keep, pa.string())))
             # A label that is missing is judged as missing, by `missing`.
             own[name] = pc.and_(outside, pc.is_valid(own[name])).cast(pa.int8())
-            checks.append(Check(f"{name}_label", name, ">", 0.0))
-        for name in dict.fromkeys((*self.min, *self.max)):
-            checks.append(Check(f"{name}_low", name, "<", self.min.get(name)))
-            checks.append(Check(f"{name}_high", name, ">", self.max.get(name)))
-        said = check(checks, {name: own[name] for name in own})
+        said = check(self.comparisons, own)
         # Of a label there is no value that could be compared.
         is_label = pc.ends_with(pc.fill_null(said.reason, ""), "_label")
         nothing = pa.scalar(None, pa.float64())

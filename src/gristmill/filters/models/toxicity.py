@@ -18,16 +18,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.filters.api.step import (
-    Check,
-    Decision,
-    Inputs,
-    Measured,
-    Step,
-    check,
-    refuse_nan,
-    share,
-)
+from gristmill.filters.api.step import Inputs, Measured, Rule, Step, decide_by, refuse_nan, share
 from gristmill.filters.api.texts import BatchTexts, TextMeasure
 from gristmill.filters.models.classifier import scorer
 from gristmill.tables.columns import utf8_buffers
@@ -41,13 +32,12 @@ class Toxicity(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "toxicity"
     version: ClassVar[int] = 2
-    thresholds: ClassVar[frozenset[str]] = frozenset(("max_words", "max_share", "max_score"))
     example: ClassVar[str] = 'lists = ["bad-words.txt"]\nmax_share = 0.02'
-    reasons: ClassVar[Mapping[str, str]] = {
-        "words": "Listed words are at more than `max_words` places.",
-        "share": "Listed words are more than `max_share` of the words.",
-        "score": "The classifier's score is above `max_score`.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "words > max_words -> words: Listed words are at more than `max_words` places.",
+        "share > max_share -> share: Listed words are more than `max_share` of the words.",
+        "score > max_score -> score: The classifier's score is above `max_score`.",
+    )
     measures: ClassVar[Mapping[str, str]] = {
         "words": "Places with a listed word or phrase.",
         "share": "These places over all words.",
@@ -115,11 +105,3 @@ class Toxicity(Step, frozen=True, kw_only=True):
         return lambda texts: aho_corasick.count(
             *utf8_buffers(texts.lower), automaton, bounded=self.bounded
         )
-
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = (
-            Check("words", "words", ">", self.max_words),
-            Check("share", "share", ">", self.max_share),
-            Check("score", "score", ">", self.max_score),
-        )
-        return check(checks, measures)

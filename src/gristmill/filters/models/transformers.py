@@ -41,8 +41,10 @@ from gristmill.filters.api.step import (
     Input,
     Inputs,
     Measured,
+    Rule,
     Step,
     check,
+    decide_by,
     refuse_nan,
 )
 from gristmill.filters.models import judge_config
@@ -64,13 +66,13 @@ class Transformers(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "transformers"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset(("min_score", "max_score", "keep"))
+    thresholds: ClassVar[frozenset[str]] = frozenset({"keep"})
     example: ClassVar[str] = 'model = "edu-judge"\nmin_score = 3.0'
-    reasons: ClassVar[Mapping[str, str]] = {
-        "low": "The score is below `min_score`.",
-        "high": "The score is above `max_score`.",
-        "label": "The likeliest label is not in `keep`.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "score < min_score -> low: The score is below `min_score`.",
+        "score > max_score -> high: The score is above `max_score`.",
+    )
+    reasons: ClassVar[Mapping[str, str]] = {"label": "The likeliest label is not in `keep`."}
     measures: ClassVar[Mapping[str, str]] = {
         "label": "The likeliest label; none for a head of one output.",
         "score": (
@@ -136,11 +138,7 @@ class Transformers(Step, frozen=True, kw_only=True):
         return Measured({"label": labels, "score": pa.array(scores[np.arange(len(scores)), of])})
 
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        own = dict(measures)
-        checks = [
-            Check("low", "score", "<", self.min_score),
-            Check("high", "score", ">", self.max_score),
-        ]
+        own, checks = dict(measures), [*self.comparisons]
         if self.keep is not None and "label" in own:
             outside = pc.invert(pc.is_in(own["label"], pa.array(self.keep, pa.string())))
             own["label"] = outside.cast(pa.int8())

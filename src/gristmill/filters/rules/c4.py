@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Meta
 
-from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check, measured
+from gristmill.filters.api.step import Inputs, Measured, Rule, Step, decide_by, measured
 from gristmill.filters.api.texts import BatchTexts, TextMeasure
 from gristmill.tables.columns import utf8_buffers, view_strings
 
@@ -41,15 +41,17 @@ class C4(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "c4"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset(("min_sentences",))
     example: ClassVar[str] = "min_sentences = 3"
-    reasons: ClassVar[Mapping[str, str]] = {
-        "lorem_ipsum": "A line has `lorem ipsum`; `lorem_ipsum` switches this off.",
-        "curly_bracket": "A line has `{`, as code does; `curly_bracket` switches this off.",
-        "too_few_sentences": "The lines that are left have fewer sentences than `min_sentences`.",
-        "bad_word": "The text has an entry of `bad_words`.",
-        "empty": "No line is left.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "lorem_ipsum > 0 -> lorem_ipsum: A line has `lorem ipsum`; `lorem_ipsum` switches this "
+        "off.",
+        "curly_bracket > 0 -> curly_bracket: A line has `{`, as code does; `curly_bracket` "
+        "switches this off.",
+        "sentences < min_sentences -> too_few_sentences: The lines that are left have fewer "
+        "sentences than `min_sentences`.",
+        "bad_word > most_bad_words -> bad_word: The text has an entry of `bad_words`.",
+    )
+    reasons: ClassVar[Mapping[str, str]] = {"empty": "No line is left."}
     measures: ClassVar[Mapping[str, str]] = {
         "lorem_ipsum": "1: a line has `lorem ipsum`.",
         "curly_bracket": "1: a line has `{`.",
@@ -155,15 +157,10 @@ class C4(Step, frozen=True, kw_only=True):
             found["bad_word"] = pa.array((places > 0).astype(np.float64))
         return Measured(found, text)
 
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = [
-            Check("lorem_ipsum", "lorem_ipsum", ">", 0),
-            Check("curly_bracket", "curly_bracket", ">", 0),
-            Check("too_few_sentences", "sentences", "<", self.min_sentences),
-        ]
-        if self.bad_words:
-            checks.append(Check("bad_word", "bad_word", ">", 0))
-        return check(checks, measures)
+    @property
+    def most_bad_words(self) -> int | None:
+        """Return 0 if bad words are looked for."""
+        return 0 if self.bad_words else None
 
 
 def _stripped(lines: Any, bounds: Any) -> tuple[np.ndarray, np.ndarray]:

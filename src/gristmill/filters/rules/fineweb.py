@@ -17,14 +17,25 @@ itself is out (but for list_ratio's). Words are ours unless `words` names datatr
 null limit is not checked.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from gristmill.filters.api.step import Check, Decision, Measured, check, measured, refuse_nan, share
+from gristmill.filters.api.step import (
+    Check,
+    Comparison,
+    Decision,
+    Measured,
+    Rule,
+    check,
+    decide_by,
+    measured,
+    refuse_nan,
+    share,
+)
 from gristmill.filters.api.word_step import WordStep
 
 
@@ -37,25 +48,19 @@ class FineWeb(WordStep, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "fineweb"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset(
-        (
-            "min_stopped_lines",
-            "keep_without_stops",
-            "max_short_lines",
-            "max_repeated",
-            "max_newlines",
-        )
-    )
+    thresholds: ClassVar[frozenset[str]] = frozenset({"keep_without_stops"})
     example: ClassVar[str] = "max_newlines = 0.5"
-    reasons: ClassVar[Mapping[str, str]] = {
-        "empty": "The text has blank lines only.",
-        "line_punct_ratio": "Fewer lines than `min_stopped_lines` end a sentence.",
-        "short_line_ratio": "More lines than `max_short_lines` are short.",
-        "char_dup_ratio": (
-            "More characters than `max_repeated` are in lines that repeat an earlier one."
-        ),
-        "list_ratio": "The text has more line breaks for each word than `max_newlines`.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "lines < 1 -> empty: The text has blank lines only.",
+        "stopped_lines < min_stopped_lines -> line_punct_ratio: Fewer lines than "
+        "`min_stopped_lines` end a sentence.",
+        "short_lines > max_short_lines -> short_line_ratio: More lines than `max_short_lines` "
+        "are short.",
+        "repeated > max_repeated -> char_dup_ratio: More characters than `max_repeated` are in "
+        "lines that repeat an earlier one.",
+        "newlines > max_newlines -> list_ratio: The text has more line breaks for each word than "
+        "`max_newlines`.",
+    )
     measures: ClassVar[Mapping[str, str]] = {
         "lines": "Lines that are not blank.",
         "stopped_lines": "Lines that end a sentence, over all.",
@@ -102,21 +107,19 @@ class FineWeb(WordStep, frozen=True, kw_only=True):
         }
         return Measured(measured(values))
 
+    @property
+    def comparisons(self) -> Sequence[Check]:
+        """Return the rules; datatrove 0.2 also dropped what was at a limit of a share of lines."""
+        at = ("stopped_lines", "short_lines", "repeated") if self.rules == "datatrove-0.2" else ()
+        rows = [row.check(self) for row in self.checks]
+        also: dict[str, Comparison] = {"<": "<=", ">": ">="}
+        return [row._replace(broken=also[row.broken]) if row.measure in at else row for row in rows]
+
     def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        old = self.rules == "datatrove-0.2"
         if self.keep_without_stops:
             stopped = measures["stopped_lines"].to_numpy(zero_copy_only=False)
             measures = {
                 **measures,
                 "stopped_lines": pa.array(np.where(stopped == 0.0, np.inf, stopped)),
             }
-        checks = (
-            Check("empty", "lines", "<", 1),
-            Check(
-                "line_punct_ratio", "stopped_lines", "<=" if old else "<", self.min_stopped_lines
-            ),
-            Check("short_line_ratio", "short_lines", ">=" if old else ">", self.max_short_lines),
-            Check("char_dup_ratio", "repeated", ">=" if old else ">", self.max_repeated),
-            Check("list_ratio", "newlines", ">", self.max_newlines),
-        )
-        return check(checks, measures)
+        return check(self.comparisons, measures)

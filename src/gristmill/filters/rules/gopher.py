@@ -41,12 +41,11 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.filters.api.step import (
-    Check,
-    Decision,
     Inputs,
     Measured,
+    Rule,
     Step,
-    check,
+    decide_by,
     measured,
     refuse_nan,
     share,
@@ -65,28 +64,26 @@ class Lab(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "gopher"
     version: ClassVar[int] = 3
-    thresholds: ClassVar[frozenset[str]] = frozenset(
-        (
-            "min_words",
-            "min_word_length",
-            "max_word_length",
-            "max_symbol_ratio",
-            "max_bullet_lines",
-            "max_ellipsis_lines",
-            "max_top_2gram",
-            "max_top_3gram",
-        )
-    )
     example: ClassVar[str] = "min_words = 30"
-    reasons: ClassVar[Mapping[str, str]] = {
-        "length": "The words are fewer than `min_words` or more than `max_words`.",
-        "word_len": "The mean length of a word is outside `min_word_length` to `max_word_length`.",
-        "symbol_ratio": "Symbols are more than `max_symbol_ratio` of the characters.",
-        "too_bulleted": "More lines than `max_bullet_lines` begin with a bullet.",
-        "too_truncated": "More lines than `max_ellipsis_lines` end in an ellipsis.",
-        "repeat_2gram": "One pair of words is more than `max_top_2gram` of all pairs.",
-        "repeat_3gram": "One row of three words is more than `max_top_3gram` of all.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "words < min_words -> length: The words are fewer than `min_words` or more than "
+        "`max_words`.",
+        "words > max_words -> length",
+        "word_length < min_word_length -> word_len: The mean length of a word is outside "
+        "`min_word_length` to `max_word_length`.",
+        "word_length > max_word_length -> word_len",
+        "symbol_ratio > max_symbol_ratio -> symbol_ratio: Symbols are more than "
+        "`max_symbol_ratio` of the characters.",
+        "bullet_lines > max_bullet_lines -> too_bulleted: More lines than `max_bullet_lines` "
+        "begin with a bullet.",
+        "ellipsis_lines > max_ellipsis_lines -> too_truncated: More lines than "
+        "`max_ellipsis_lines` end in an ellipsis.",
+        "top_2gram > max_top_2gram -> repeat_2gram: One pair of words is more than "
+        "`max_top_2gram` of all pairs.",
+        "top_3gram > max_top_3gram -> repeat_3gram: One row of three words is more than "
+        "`max_top_3gram` of all.",
+    )
+    fixed: ClassVar[frozenset[str]] = frozenset({"max_words"})
     measures: ClassVar[Mapping[str, str]] = {
         "words": "Words.",
         "word_length": "Mean length of a word, in characters.",
@@ -139,20 +136,6 @@ class Lab(Step, frozen=True, kw_only=True):
         }
         return Measured(measured(values))
 
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = (
-            Check("length", "words", "<", self.min_words),
-            Check("length", "words", ">", self.max_words),
-            Check("word_len", "word_length", "<", self.min_word_length),
-            Check("word_len", "word_length", ">", self.max_word_length),
-            Check("symbol_ratio", "symbol_ratio", ">", self.max_symbol_ratio),
-            Check("too_bulleted", "bullet_lines", ">", self.max_bullet_lines),
-            Check("too_truncated", "ellipsis_lines", ">", self.max_ellipsis_lines),
-            Check("repeat_2gram", "top_2gram", ">", self.max_top_2gram),
-            Check("repeat_3gram", "top_3gram", ">", self.max_top_3gram),
-        )
-        return check(checks, measures)
-
 
 class Quality(WordStep, frozen=True, kw_only=True):
     """Judge documents by Gopher's quality rules as datatrove states them.
@@ -162,32 +145,27 @@ class Quality(WordStep, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "gopher"
     version: ClassVar[int] = 2
-    thresholds: ClassVar[frozenset[str]] = frozenset(
-        (
-            "min_words",
-            "max_words",
-            "min_word_length",
-            "max_word_length",
-            "max_symbol_ratio",
-            "max_bullet_lines",
-            "max_ellipsis_lines",
-            "min_letter_words",
-            "min_stop_words",
-        )
-    )
     example: ClassVar[str] = 'rules = "datatrove-0.10"'
-    reasons: ClassVar[Mapping[str, str]] = {
-        "short_doc": "The words are fewer than `min_words`.",
-        "long_doc": "The words are more than `max_words`.",
-        "below_avg_threshold": "The mean length of a word is below `min_word_length`.",
-        "above_avg_threshold": "The mean length of a word is above `max_word_length`.",
-        "too_many_hashes": "`#` for each word are more than `max_symbol_ratio`.",
-        "too_many_ellipsis": "Ellipses for each word are more than `max_symbol_ratio`.",
-        "too_many_bullets": "More lines than `max_bullet_lines` begin with a bullet.",
-        "too_many_end_ellipsis": "More lines than `max_ellipsis_lines` end in an ellipsis.",
-        "below_alpha_threshold": "Fewer words than `min_letter_words` have a letter.",
-        "enough_stop_words": "The text has fewer stop words than `min_stop_words`.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "words < min_words -> short_doc: The words are fewer than `min_words`.",
+        "words > max_words -> long_doc: The words are more than `max_words`.",
+        "word_length < min_word_length -> below_avg_threshold: The mean length of a word is "
+        "below `min_word_length`.",
+        "word_length > max_word_length -> above_avg_threshold: The mean length of a word is "
+        "above `max_word_length`.",
+        "hash_ratio > max_symbol_ratio -> too_many_hashes: `#` for each word are more than "
+        "`max_symbol_ratio`.",
+        "ellipsis_ratio > max_symbol_ratio -> too_many_ellipsis: Ellipses for each word are more "
+        "than `max_symbol_ratio`.",
+        "bullet_lines > max_bullet_lines -> too_many_bullets: More lines than `max_bullet_lines` "
+        "begin with a bullet.",
+        "ellipsis_lines > max_ellipsis_lines -> too_many_end_ellipsis: More lines than "
+        "`max_ellipsis_lines` end in an ellipsis.",
+        "letter_words < min_letter_words -> below_alpha_threshold: Fewer words than "
+        "`min_letter_words` have a letter.",
+        "stop_words < min_stop_words -> enough_stop_words: The text has fewer stop words than "
+        "`min_stop_words`.",
+    )
     measures: ClassVar[Mapping[str, str]] = {
         "words": "Words that are no symbols.",
         "word_length": "Their mean length, in characters.",
@@ -248,21 +226,6 @@ class Quality(WordStep, frozen=True, kw_only=True):
             else counts.stop_occurrences,
         }
         return Measured(measured(values))
-
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = (
-            Check("short_doc", "words", "<", self.min_words),
-            Check("long_doc", "words", ">", self.max_words),
-            Check("below_avg_threshold", "word_length", "<", self.min_word_length),
-            Check("above_avg_threshold", "word_length", ">", self.max_word_length),
-            Check("too_many_hashes", "hash_ratio", ">", self.max_symbol_ratio),
-            Check("too_many_ellipsis", "ellipsis_ratio", ">", self.max_symbol_ratio),
-            Check("too_many_bullets", "bullet_lines", ">", self.max_bullet_lines),
-            Check("too_many_end_ellipsis", "ellipsis_lines", ">", self.max_ellipsis_lines),
-            Check("below_alpha_threshold", "letter_words", "<", self.min_letter_words),
-            Check("enough_stop_words", "stop_words", "<", self.min_stop_words),
-        )
-        return check(checks, measures)
 
 
 def _check_limits(step: Lab | Quality) -> None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from msgspec import Meta
 
 from gristmill.errors import RecipeError
-from gristmill.filters.api.step import Check, Decision, Inputs, Measured, Step, check
+from gristmill.filters.api.step import Inputs, Measured, Rule, Step, decide_by
 
 MEMORY = 8 << 20  # bytes of a compiled pattern and its states, RE2's own default
 
@@ -35,14 +35,13 @@ class Regex(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "regex"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset({"max_matches", "min_matches"})
     example: ClassVar[str] = 'pattern = "(?i)click here"\nmax_matches = 3'
-    reasons: ClassVar[Mapping[str, str]] = {
-        "many": "The pattern matches more than `max_matches` times.",
-        "few": "The pattern matches fewer than `min_matches` times.",
-        "too_many": "There are more matches to replace than `most`.",
-        "empty": "No text is left.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "matches > max_matches -> many: The pattern matches more than `max_matches` times.",
+        "matches < min_matches -> few: The pattern matches fewer than `min_matches` times.",
+        "matches > most_replaced -> too_many: There are more matches to replace than `most`.",
+    )
+    reasons: ClassVar[Mapping[str, str]] = {"empty": "No text is left."}
     measures: ClassVar[Mapping[str, str]] = {"matches": "Matches; `most` + 1 where there are more."}
 
     # The regular expression, in RE2's syntax.
@@ -87,13 +86,10 @@ class Regex(Step, frozen=True, kw_only=True):
 
         return measure
 
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = (
-            Check("many", "matches", ">", self.max_matches),
-            Check("few", "matches", "<", self.min_matches),
-            Check("too_many", "matches", ">", None if self.replacement is None else self.most),
-        )
-        return check(checks, measures)
+    @property
+    def most_replaced(self) -> int | None:
+        """Return the most matches, where they are replaced."""
+        return None if self.replacement is None else self.most
 
 
 def compiled(pattern: str, *, ignore_case: bool) -> Any:

@@ -20,9 +20,8 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
-from gristmill.filters.api.step import Check, Decision, Measured, check, measured, refuse_nan, share
+from gristmill.filters.api.step import Measured, Rule, decide_by, measured, refuse_nan, share
 from gristmill.filters.api.word_step import WordStep
 
 
@@ -34,22 +33,19 @@ class Repetition(WordStep, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "repetition"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset(
-        (
-            "max_paragraphs",
-            "max_paragraph_characters",
-            "max_lines",
-            "max_line_characters",
-            "max_top",
-            "max_repeated",
-        )
-    )
     example: ClassVar[str] = "max_lines = 0.25"
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "paragraphs > max_paragraphs -> dup_para_frac: More paragraphs than `max_paragraphs` "
+        "repeat an earlier one.",
+        "paragraph_characters > max_paragraph_characters -> dup_para_char_frac: They have more "
+        "than `max_paragraph_characters` of the characters.",
+        "lines > max_lines -> dup_line_frac: More lines than `max_lines` repeat an earlier one.",
+        "line_characters > max_line_characters -> dup_line_char_frac: They have more than "
+        "`max_line_characters` of the characters.",
+        *(f"top_{n} > max_top[{n - 2}] -> top_{n}_gram" for n in range(2, 5)),
+        *(f"repeated_{n} > max_repeated[{n - 5}] -> duplicated_{n}_n_grams" for n in range(5, 11)),
+    )
     reasons: ClassVar[Mapping[str, str]] = {
-        "dup_para_frac": "More paragraphs than `max_paragraphs` repeat an earlier one.",
-        "dup_para_char_frac": "They have more than `max_paragraph_characters` of the characters.",
-        "dup_line_frac": "More lines than `max_lines` repeat an earlier one.",
-        "dup_line_char_frac": "They have more than `max_line_characters` of the characters.",
         "top_N_gram": (
             "The commonest N-gram, N from 2 to 4, has more characters than `max_top` says."
         ),
@@ -105,20 +101,3 @@ class Repetition(WordStep, frozen=True, kw_only=True):
             f"repeated_{place + 5}": share(counts.repeated[place], characters) for place in range(6)
         }
         return Measured(measured(values))
-
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = [
-            Check("dup_para_frac", "paragraphs", ">", self.max_paragraphs),
-            Check("dup_para_char_frac", "paragraph_characters", ">", self.max_paragraph_characters),
-            Check("dup_line_frac", "lines", ">", self.max_lines),
-            Check("dup_line_char_frac", "line_characters", ">", self.max_line_characters),
-        ]
-        checks += [
-            Check(f"top_{n}_gram", f"top_{n}", ">", limit)
-            for n, limit in enumerate(self.max_top, 2)
-        ]
-        checks += [
-            Check(f"duplicated_{n}_n_grams", f"repeated_{n}", ">", limit)
-            for n, limit in enumerate(self.max_repeated, 5)
-        ]
-        return check(checks, measures)

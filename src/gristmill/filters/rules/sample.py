@@ -19,16 +19,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Meta
 
-from gristmill.filters.api.step import (
-    Check,
-    Decision,
-    Inputs,
-    Measured,
-    Step,
-    check,
-    measured,
-    refuse_nan,
-)
+from gristmill.filters.api.step import Inputs, Measured, Rule, Step, decide_by, measured, refuse_nan
 
 BITS = 53  # of a hash that a float64 holds
 
@@ -42,12 +33,12 @@ class HashSample(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "sample"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset({"share"})
     example: ClassVar[str] = 'share = 0.1\nby = "host"'
-    reasons: ClassVar[Mapping[str, str]] = {
-        "missing": "The document has no URL to hash, and `missing` says drop.",
-        "left_out": "The document's place is not below `share`.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "missing > most_missing -> missing: The document has no URL to hash, and `missing` says "
+        "drop.",
+        "place >= share -> left_out: The document's place is not below `share`.",
+    )
     measures: ClassVar[Mapping[str, str]] = {
         "place": "The document's place by its hash, from 0 to 1.",
         "missing": "1: there is nothing to hash.",
@@ -81,12 +72,10 @@ class HashSample(Step, frozen=True, kw_only=True):
         )
         return (int.from_bytes(keyed.digest(), "big") >> (64 - BITS)) / (1 << BITS)
 
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = (
-            Check("missing", "missing", ">", 0 if self.missing == "drop" else None),
-            Check("left_out", "place", ">=", self.share),
-        )
-        return check(checks, measures)
+    @property
+    def most_missing(self) -> int | None:
+        """Return 0 if a document without a URL is dropped."""
+        return 0 if self.missing == "drop" else None
 
 
 def lower_host(url: str) -> str | None:

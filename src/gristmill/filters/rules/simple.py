@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from gristmill.filters.api.step import (
-    Check,
-    Decision,
     Inputs,
     Measured,
+    Rule,
     Step,
-    check,
+    decide_by,
     measured,
     refuse_nan,
     share,
@@ -35,13 +34,12 @@ class Simple(Step, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "simple"
     version: ClassVar[int] = 1
-    thresholds: ClassVar[frozenset[str]] = frozenset(("min_words", "max_upper", "max_special"))
     example: ClassVar[str] = "min_words = 30"
-    reasons: ClassVar[Mapping[str, str]] = {
-        "few_words": "The words are fewer than `min_words`.",
-        "upper_case": "Words in capitals are more than `max_upper`.",
-        "special": "Special characters are more than `max_special`.",
-    }
+    checks: ClassVar[tuple[Rule, ...]] = decide_by(
+        "words < min_words -> few_words: The words are fewer than `min_words`.",
+        "upper > max_upper -> upper_case: Words in capitals are more than `max_upper`.",
+        "special > max_special -> special: Special characters are more than `max_special`.",
+    )
     measures: ClassVar[Mapping[str, str]] = {
         "words": "Words.",
         "upper": "Words in capitals, over all.",
@@ -71,11 +69,3 @@ class Simple(Step, frozen=True, kw_only=True):
             "special": share(special, bounds.characters),
         }
         return Measured(measured(values))
-
-    def decide(self, measures: Mapping[str, pa.Array]) -> Decision:
-        checks = (
-            Check("few_words", "words", "<", self.min_words),
-            Check("upper_case", "upper", ">", self.max_upper),
-            Check("special", "special", ">", self.max_special),
-        )
-        return check(checks, measures)

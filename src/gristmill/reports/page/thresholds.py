@@ -4,14 +4,12 @@ They come from the stored recipe; of shares of the corpus, and of scores that it
 judgement/rules.json. Custom code is never imported here: its limits are not known.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 
-from gristmill.filters.api.step import Check, Step, active_checks
+from gristmill.filters.api.step import Check, Step
 from gristmill.filters.language.language import Language
 from gristmill.recipe import is_custom, is_post_dedup, make_step
 from gristmill.reports.page.tables import CorpusTables
@@ -23,14 +21,10 @@ def limits(tables: CorpusTables, columns: Mapping[str, Any]) -> dict[str, list[C
     """Return the checks of each measure, by its column in measures/: `gopher.words`."""
     found: dict[str, list[Check]] = {}
     for step in judging_steps(tables):
-        own = {
-            name.partition(".")[2]: pa.array([], kind)
-            for name, kind in columns.items()
-            if name.partition(".")[0] == step.name
-        }
-        for check in _checks(step, own):
-            if check.measure in own:
-                found.setdefault(f"{step.name}.{check.measure}", []).append(check)
+        for check in _checks(step):
+            name = f"{step.name}.{check.measure}"
+            if check.limit is not None and name in columns:
+                found.setdefault(name, []).append(check)
     for name, check in _of_rules(tables):
         if name in columns:
             found.setdefault(name, []).append(check)
@@ -44,14 +38,11 @@ def judging_steps(tables: CorpusTables) -> list[Step]:
     return [step for step in steps if not is_post_dedup(step)]
 
 
-def _checks(step: Step, measures: dict[str, pa.Array]) -> list[Check]:
+def _checks(step: Step) -> Sequence[Check]:
     if isinstance(step, Language):  # it decides by the label as well
         limit = step.min_score
         return [] if isinstance(limit, dict) else [Check("low_score", "score", "<", limit)]
-    if not measures:
-        return []
-    # An older version of the step may have had fewer measures.
-    return active_checks(step, defaultdict(lambda: pa.array([], pa.float64()), measures))
+    return step.comparisons
 
 
 def _of_rules(tables: CorpusTables) -> list[tuple[str, Check]]:

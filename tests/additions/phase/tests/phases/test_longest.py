@@ -37,7 +37,7 @@ def test_it_runs_when_its_key_or_input_changes(tmp_path: Path) -> None:
     ("table", "why"),
     [
         ("moost = 2", "longest.moost: unknown key; did you mean 'most'"),
-        ("most = 0", "line 5: longest.most: Expected `int` >= 1"),
+        ("most = 0", "recipe:5: longest.most: Expected `int` >= 1"),
     ],
 )
 def test_its_table_is_checked(table: str, why: str) -> None:
