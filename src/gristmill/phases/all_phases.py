@@ -17,10 +17,10 @@ def _in_order(phases: list[Phase[Any]]) -> tuple[Phase[Any], ...]:
     while left := [phase for phase in phases if phase not in order]:
 
         def is_free(phase: Phase[Any], left: list[Phase[Any]] = left) -> bool:
-            return not any(one != phase and _feeds(one, phase) for one in left)
+            return not any(other != phase and _feeds(other, phase) for other in left)
 
         def place(phase: Phase[Any], left: list[Phase[Any]] = left) -> tuple[bool, str]:
-            return not any(_feeds(phase, one) for one in left), phase.name
+            return not any(_feeds(phase, other) for other in left), phase.name
 
         order.append(min(filter(is_free, left), key=place))
     return tuple(order)
@@ -39,4 +39,4 @@ STOPS = ("plan", "fetch", *dict.fromkeys(phase.stops_by for phase in PHASES))
 def is_last(phase: Phase[Any]) -> bool:
     """Return whether no later phase stops by the same name."""
     later = PHASES[PHASES.index(phase) + 1 :]
-    return phase.stops_by not in [one.stops_by for one in later]
+    return phase.stops_by not in [other.stops_by for other in later]

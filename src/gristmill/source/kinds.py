@@ -109,8 +109,8 @@ def _detectors() -> list[SourceFormat]:
     """Return the built-in formats that are recognised, in the order in which they are asked; those
     of other packages are read where a recipe names them.
     """
-    found = [one for one in FORMATS.built_in() if one.detect is not None]
-    return sorted(found, key=lambda one: (one.order, one.name))
+    found = [candidate for candidate in FORMATS.built_in() if candidate.detect is not None]
+    return sorted(found, key=lambda candidate: (candidate.order, candidate.name))
 
 
 def detect(head: Head, fields: Fields) -> str:
@@ -125,7 +125,7 @@ def detect(head: Head, fields: Fields) -> str:
                 "damaged",
             )
         return "text"  # an empty file has no document, whatever its kind
-    kind = _ask(head, fields, [one for one in _detectors() if one.order < TEXT])
+    kind = _ask(head, fields, [candidate for candidate in _detectors() if candidate.order < TEXT])
     if kind is not None:
         return kind
     seen = _other_format(head.start, head.ended)
@@ -134,7 +134,7 @@ def detect(head: Head, fields: Fields) -> str:
         return "html"
     if seen is not None:
         raise not_text(seen, _ADVICE.get(seen))
-    kind = _ask(head, fields, [one for one in _detectors() if one.order >= TEXT])
+    kind = _ask(head, fields, [candidate for candidate in _detectors() if candidate.order >= TEXT])
     if kind is not None:
         return kind
     at = magic_numbers.ill_formed(head.start, ended=head.ended and head.damage is None)
@@ -149,9 +149,9 @@ def detect(head: Head, fields: Fields) -> str:
 
 def _ask(head: Head, fields: Fields, formats: list[SourceFormat]) -> str | None:
     """Return the name of the first format that recognises a shard."""
-    for one in formats:
-        if one.detect is not None and (said := one.detect(head, fields)):
-            kind = one.name if said is True else said
+    for candidate in formats:
+        if candidate.detect is not None and (said := candidate.detect(head, fields)):
+            kind = candidate.name if said is True else said
             if FORMATS.find(kind).lines:
                 _check_encoding(head, kind)
             return kind
@@ -230,7 +230,7 @@ def _is_json(data: bytes) -> bool:
 @cache
 def _suffixes() -> dict[str, str]:
     """Return what files of several documents are called, by the suffix of their names."""
-    formats = (one.suffixes for one in FORMATS.built_in())
+    formats = (candidate.suffixes for candidate in FORMATS.built_in())
     return _UNREAD | {suffix: name for suffixes in formats for suffix, name in suffixes.items()}
 
 

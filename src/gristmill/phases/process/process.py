@@ -174,7 +174,7 @@ def strangers(
     that says no kind, and not by their names.
     """
     kinds = {number: counts.kind for number, counts in raw.items()}
-    alone = {one.name: one.alone for one in SOURCE_FORMATS.built_in() if one.alone}
+    alone = {kind.name: kind.alone for kind in SOURCE_FORMATS.built_in() if kind.alone}
     several = (*alone, pack.KIND)
     many = {shards[number].source: kind for number, kind in kinds.items() if kind not in several}
     return {
