@@ -7,6 +7,7 @@ is for one DatatroveFolderDataset, which takes all `.ds` files below it.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +30,10 @@ from gristmill.trainer_formats.token_format import (
 )
 
 
-def dtype(vocabulary: int) -> str:
-    """Return uint16 where it holds the vocabulary, otherwise uint32."""
-    return unsigned(vocabulary, 2)
-
-
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
     """Write the files of a stream; each ends with the document that fills `tokens_per_file`."""
-    counter, kind = Counter(stream), np.dtype(dtype(stream.tokens.vocabulary)).newbyteorder("<")
+    counter = Counter(stream)
+    kind = np.dtype(DATATROVE.dtype(stream.tokens.vocabulary)).newbyteorder("<")
     files: list[str] = []
     for number, blocks in whole_files(counter, tokens_per_file):
         name, at = f"{stream.name}/{stream.split}/{number:05d}.ds", 0
@@ -104,7 +101,7 @@ def _token_dtype(path: Path, reading: ReadOptions) -> str:
         found = {b"2": "uint16", b"4": "uint32"}.get(first.rpartition(b"|")[2])
         if found is not None:
             return found
-    return dtype(reading.tokenizer.vocabulary)
+    return DATATROVE.dtype(reading.tokenizer.vocabulary)
 
 
 DATATROVE = TrainerFormat(
@@ -115,7 +112,7 @@ DATATROVE = TrainerFormat(
     side="after",
     tokens_per_file=1 << 30,
     most_files=100_000,  # numbers of five digits: readers sort names
-    dtype=dtype,
+    dtype=partial(unsigned, smallest=2),
     write=write,
 )
 DATATROVE_IMPORT = ImportFormat(

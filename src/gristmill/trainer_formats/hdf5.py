@@ -7,6 +7,7 @@ of the library.
 """
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,6 @@ from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.token_format import Counter, Stream, TrainerFormat, Written, unsigned
 
 _CHUNK = 1 << 20  # bytes
-
-
-def dtype(vocabulary: int) -> str:
-    """Return uint16 where it holds the vocabulary, otherwise uint32."""
-    return unsigned(vocabulary, 2)
 
 
 def library() -> Any:
@@ -42,7 +38,7 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
         counter.pass_by()
         return counter.written([name])
     with folder.path(name) as path, h5py.File(path, "w", libver=("v110", "v110")) as file:
-        _fill(file, counter, dtype(stream.tokens.vocabulary))
+        _fill(file, counter, HDF5.dtype(stream.tokens.vocabulary))
         file.attrs["sources"] = json.dumps(stream.sources)
         file.attrs["end_of_text"] = stream.tokens.end_of_text
         file.attrs["end_of_text_side"] = HDF5.side
@@ -88,6 +84,6 @@ HDF5 = TrainerFormat(
     checked="h5py 3.16.0",
     side="after",
     one_stream=True,
-    dtype=dtype,
+    dtype=partial(unsigned, smallest=2),
     write=write,
 )

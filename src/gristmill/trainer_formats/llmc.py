@@ -10,6 +10,7 @@ Source: llm.c's dev/data/data_common.py, dev/data/fineweb.py and llmc/dataloader
 train_gpt.py. llm.c's C loader and modded-nanogpt read the first kind alone.
 """
 
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from gristmill.trainer_formats.token_format import (
     TrainerFormat,
     Written,
     pieces,
+    unsigned,
 )
 
 MOST = (1 << 31) - 1
@@ -35,16 +37,11 @@ HEADER = 256  # int32
 KINDS = {20240520: (1, "uint16"), 20240801: (7, "uint32")}
 
 
-def dtype(vocabulary: int) -> str:
-    """Return uint16 where it holds the vocabulary, otherwise uint32 (llm.c's kind for Llama 3)."""
-    return "uint16" if vocabulary <= 1 << 16 else "uint32"
-
-
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
     """Write `NAME_val_000000.bin`, `NAME_train_000001.bin` and the following."""
     if not 0 < tokens_per_file <= MOST:
         raise RecipeError(f"--tokens-per-file {tokens_per_file}: llm.c's shards have below 2^31")
-    counter, kind = Counter(stream), dtype(stream.tokens.vocabulary)
+    counter, kind = Counter(stream), LLMC.dtype(stream.tokens.vocabulary)
     magic = next(magic for magic, (_, held) in KINDS.items() if held == kind)
     first = 0 if stream.split == "val" else 1  # llm.c keeps shard 0 for validation
     files: list[str] = []
@@ -125,7 +122,7 @@ LLMC = TrainerFormat(
     ends_by_token=True,
     tokens_per_file=100_000_000,  # as in llm.c's fineweb.py
     most_files=1_000_000,  # numbers of six digits: readers sort names
-    dtype=dtype,
+    dtype=partial(unsigned, smallest=2),
     write=write,
 )
 LLMC_IMPORT = ImportFormat(

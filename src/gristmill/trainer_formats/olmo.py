@@ -37,7 +37,6 @@ from gristmill.trainer_formats.token_format import (
     Stream,
     TrainerFormat,
     Written,
-    unsigned,
     whole_files,
 )
 
@@ -45,14 +44,10 @@ MOST = (1 << 32) - 1  # tokens of a file: OLMo-core's indices are uint32
 MOST_LINE = 1 << 12  # characters of a line of .csv.gz
 
 
-def dtype(vocabulary: int) -> str:
-    """Return the smallest unsigned type that holds the vocabulary."""
-    return unsigned(vocabulary)
-
-
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
     """Write the files of a stream; each ends with the document that fills `tokens_per_file`."""
-    counter, kind = Counter(stream), np.dtype(dtype(stream.tokens.vocabulary)).newbyteorder("<")
+    counter = Counter(stream)
+    kind = np.dtype(OLMO.dtype(stream.tokens.vocabulary)).newbyteorder("<")
     files: list[str] = []
     for number, blocks in whole_files(counter, tokens_per_file):
         name = f"{stream.name}/{stream.split}_{number:05d}"
@@ -85,7 +80,7 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
 
     Boundaries are those of `.csv.gz` where every file has one, otherwise those of the end of text.
     """
-    kind = np.dtype(reading.dtype or dtype(reading.tokenizer.vocabulary)).newbyteorder("<")
+    kind = np.dtype(reading.dtype or OLMO.dtype(reading.tokenizer.vocabulary)).newbyteorder("<")
     by_split: dict[str, list[Path]] = {}
     for path in listed(folder, "**/*.npy"):
         by_split.setdefault("val" if path.name.startswith("val") else "train", []).append(path)
@@ -184,7 +179,6 @@ OLMO = TrainerFormat(
     ends_by_token=True,
     tokens_per_file=1 << 29,
     most_files=100_000,  # numbers of five digits: readers sort names
-    dtype=dtype,
     write=write,
 )
 OLMO_IMPORT = ImportFormat(

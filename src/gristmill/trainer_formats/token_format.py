@@ -71,6 +71,14 @@ class ReadOptions(NamedTuple):
     dtype: str | None  # of a token in files that do not say it; None: by the tokenizer
 
 
+def unsigned(vocabulary: int, smallest: int = 1) -> str:
+    """Return the smallest unsigned type, of at least `smallest` bytes, that holds every token."""
+    for size in (1, 2, 4):
+        if size >= smallest and vocabulary - 1 < 1 << 8 * size:
+            return f"uint{8 * size}"
+    raise RecipeError(f"a vocabulary of {vocabulary:,}: too large for 32 bits")
+
+
 class TrainerFormat(msgspec.Struct, frozen=True, kw_only=True):
     """A format of tokens that a trainer reads."""
 
@@ -84,7 +92,7 @@ class TrainerFormat(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_file: int = 0  # unless the caller says another number; 0: one file a stream
     most_files: int = 1  # of a stream, where there may be several
     # The type of a token in the files, by the vocabulary. Raises RecipeError if none holds it.
-    dtype: Callable[[int], str]
+    dtype: Callable[[int], str] = unsigned
     write: Callable[[ExportFolder, Stream, int], Written]  # (folder, stream, tokens a file)
     # Writes what files there are besides when all streams are written; returns what a user should
     # know.
@@ -201,11 +209,3 @@ def _with_ends(blocks: Iterable[TokenBlock]) -> Iterator[tuple[TokenBlock, np.nd
         ends = at + np.cumsum(block.lengths)
         yield block, ends
         at = int(ends[-1])
-
-
-def unsigned(vocabulary: int, smallest: int = 1) -> str:
-    """Return the smallest unsigned type, of at least `smallest` bytes, that holds every token."""
-    for size in (1, 2, 4):
-        if size >= smallest and vocabulary - 1 < 1 << 8 * size:
-            return f"uint{8 * size}"
-    raise RecipeError(f"a vocabulary of {vocabulary:,}: too large for 32 bits")

@@ -7,16 +7,12 @@ documents of a corpus to torchtitan and grain without a copy.
 """
 
 import io
+from functools import partial
 
 import numpy as np
 
 from gristmill.trainer_formats.export_folder import ExportFolder
 from gristmill.trainer_formats.token_format import Counter, Stream, TrainerFormat, Written, unsigned
-
-
-def dtype(vocabulary: int) -> str:
-    """uint32, for any vocabulary."""
-    return unsigned(vocabulary, 4)
 
 
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
@@ -50,6 +46,6 @@ TORCHTITAN = TrainerFormat(
     "shows, unchanged",
     side="after",
     one_stream=True,
-    dtype=dtype,
+    dtype=partial(unsigned, smallest=4),
     write=write,
 )

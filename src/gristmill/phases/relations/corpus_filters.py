@@ -89,7 +89,7 @@ class _ShardFiles(NamedTuple):
         yield from rows.filter(pa.array(wanted)).combine_chunks().to_batches()
 
 
-class Rule(NamedTuple):
+class AskedRule(NamedTuple):
     """A rule of a step, and what it is asked of."""
 
     step: Step
@@ -127,7 +127,7 @@ class CorpusFiltered(NamedTuple):
 
 def make_rules(
     steps: Sequence[Step], sources: Mapping[int, str], inputs: Mapping[str, Input]
-) -> list[Rule]:
+) -> list[AskedRule]:
     """Return the rules about the whole corpus, in the order of the recipe's steps; `sources` are
     those of the raw shards that are there.
     """
@@ -140,8 +140,8 @@ def make_rules(
         ]
         for rule in step.corpus_rules:
             given = {location: inputs[location] for location in step.inputs().values()}
-            rules.append(Rule(step, rule, numbers, given))
-        rules += [Rule(step, Ranking(step.name, *rank), numbers, {}) for rank in step.ranks]
+            rules.append(AskedRule(step, rule, numbers, given))
+        rules += [AskedRule(step, Ranking(step.name, *rank), numbers, {}) for rank in step.ranks]
     return rules
 
 
@@ -159,7 +159,10 @@ def rule_reasons(tables: Sequence[dict[str, Any]]) -> set[str]:
 
 
 def judge_whole(
-    rules: Sequence[Rule], shards: dict[int, Shard], relations: Callable[[], Relations], work: Path
+    rules: Sequence[AskedRule],
+    shards: dict[int, Shard],
+    relations: Callable[[], Relations],
+    work: Path,
 ) -> CorpusFiltered:
     """Ask the rules, one after another, of the documents that are kept.
 
@@ -198,7 +201,7 @@ class CorpusRules(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[int, str]  # of each raw shard its source
     inputs: dict[str, Input]  # of the steps that ask
 
-    def made(self) -> list[Rule]:
+    def made(self) -> list[AskedRule]:
         """Return the rules, in order."""
         return make_rules(asking(self.step), self.sources, self.inputs)
 

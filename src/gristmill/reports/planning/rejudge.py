@@ -32,7 +32,7 @@ from gristmill.phases.inputs.inputs import is_as_made
 from gristmill.phases.inputs.plan import NAMING
 from gristmill.phases.process.redecide import redecide
 from gristmill.phases.relations.corpus_filters import (
-    Rule,
+    AskedRule,
     Shard,
     asking,
     judge_whole,
@@ -228,7 +228,9 @@ def _shard(
     return _RejudgedShard(documents, standing, unread, anew, reasons)
 
 
-def _corpus_filters(root: Path, rules: list[Rule], judged: dict[int, _RejudgedShard]) -> pa.Table:
+def _corpus_filters(
+    root: Path, rules: list[AskedRule], judged: dict[int, _RejudgedShard]
+) -> pa.Table:
     """Return what is dropped by its rank among what all steps keep: corpus_filters.DROPS."""
     folders = {rule.step.table for rule in rules}
     shards = {
