@@ -14,7 +14,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parent.parent / "src/gristmill"
 LIMITS = {
-    "docstrings of functions without a verb": 373,
+    "docstrings of functions without a verb": 372,
     "functions named by a participle": 397,
     "functions named *_of": 34,
     "assignments to `found`": 665,

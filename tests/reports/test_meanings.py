@@ -36,6 +36,14 @@ def test_reasons_and_measures() -> None:
     assert rules == {'"lab"', '"datatrove-0.10" or "datatrove-0.2"'}
 
 
+def test_formats() -> None:
+    both = gristmill.explain("parquet")
+    assert [one["what"] for one in both] == ["source format", "output format"]
+    assert both[0]["meaning"] == "Recognised by `PAR1`. A row is a row of the table."
+    (tokens,) = gristmill.explain("llmc")
+    assert "end of text before a document" in tokens["meaning"]
+
+
 @pytest.mark.parametrize("wrong", ["", "tokens.validaton", "gopher.", "nothing", "a.b.c", "."])
 def test_a_name_that_is_none_is_refused(wrong: str) -> None:
     with pytest.raises(RecipeError, match="no key, filter, reason or measure of that name"):

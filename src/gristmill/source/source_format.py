@@ -79,6 +79,11 @@ class SourceFormat(msgspec.Struct, frozen=True, kw_only=True):
     alone: tuple[str, ...] = ()  # suffixes of files that are one document each
     counted: str = ""  # the format that the manifest names in its place; empty: none
 
+    @property
+    def meaning(self) -> str:
+        """Return what it is, for `explain`."""
+        return f"Recognised by {self.recognised}. A row is {self.row}."
+
 
 FORMATS: Plugins[SourceFormat] = Plugins(
     "gristmill.source", ("SourceFormat",), "kind {!r}: no such format", "gristmill.sources"

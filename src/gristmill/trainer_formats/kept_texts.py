@@ -58,3 +58,8 @@ class TextFormat(msgspec.Struct, frozen=True, kw_only=True):
     files: str  # what they are called, for docs/trainer-formats.md
     fields: str  # what they hold, for the same page
     write: Callable[[KeptTexts, ExportFolder], int]  # returns the number of documents
+
+    @property
+    def meaning(self) -> str:
+        """Return what it is, for `explain`."""
+        return f"Text: {self.files}, with {self.fields}."

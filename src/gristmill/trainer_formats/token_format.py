@@ -99,6 +99,11 @@ class TrainerFormat(msgspec.Struct, frozen=True, kw_only=True):
     finish: Callable[[ExportFolder, Finished], list[str]] | None = None
     tokenizer_names: dict[str, str] = {}  # what the tokenizer's file is called instead
 
+    @property
+    def meaning(self) -> str:
+        """Return what it is, for `explain`."""
+        return f"Tokens: {self.files}, {self.holds}, with the end of text {self.side} a document."
+
 
 class ImportFormat(msgspec.Struct, frozen=True, kw_only=True):
     """A format of tokens that can be imported."""

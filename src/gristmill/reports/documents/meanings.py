@@ -1,4 +1,5 @@
-"""What a name means: a key or a table of a recipe, a filter, its parameters, reasons and measures.
+"""What a name means: a key or a table of a recipe, a filter, its parameters, reasons and measures,
+a format.
 It answers from the code, as docs/reference does, and needs no corpus.
 """
 
@@ -9,15 +10,17 @@ from gristmill.errors import RecipeError, suggest
 from gristmill.filters.api import registry
 from gristmill.recipe.keys import Key, table_keys, tables
 from gristmill.reports.documents.reasons import ROOMS, matches
+from gristmill.source.source_format import FORMATS as SOURCE_FORMATS
+from gristmill.trainer_formats import FORMATS
 
 
 def explain(name: str) -> list[dict[str, Any]]:
     """Return what a name means, as `tokens.validation`, `deduplicate.near`, `gopher`,
-    `gopher.min_words`, `gopher.short_doc` or `read.truncated`.
+    `gopher.min_words`, `gopher.short_doc`, `read.truncated` or `parquet`.
 
-    Each answer has `name`, `what` (key, parameter, reason or measure) and `meaning`; a key and a
-    parameter also `type` and `default` (null: it must be given), and what is of one of several
-    rules of a filter `rules`. Raises RecipeError if there is no such name.
+    Each answer has `name`, `what` (key, parameter, reason, measure or format) and `meaning`; a key
+    and a parameter also `type` and `default` (null: it must be given), and what is of one of
+    several rules of a filter `rules`. Raises RecipeError if there is no such name.
     """
     asked = name.strip().strip("[]").removeprefix("step.")
     found = list(_all(asked.partition(".")[0]))
@@ -27,6 +30,8 @@ def explain(name: str) -> list[dict[str, Any]]:
         known = {one["name"] for one in found} or {
             *tables(),
             *ROOMS,
+            *SOURCE_FORMATS.names(),
+            *FORMATS.names(),
             *(key.name for key in table_keys(tables()[""])),
             *(step.name for step in registry.all_built_in()),
         }
@@ -49,6 +54,9 @@ def _all(first: str) -> Iterator[dict[str, Any]]:
             full = f"{place}.{key.name}" if place else key.name
             if full.partition(".")[0] == first:
                 yield _of_key(full, "key", key)
+    for what, formats in (("source format", SOURCE_FORMATS), ("output format", FORMATS)):
+        if first in formats:
+            yield {"name": first, "what": what, "meaning": formats.find(first).meaning}
     for word, said in ROOMS.get(first, {}).items():
         meaning = f"{said.meaning} {said.remedy}".strip()
         yield {"name": f"{first}.{word}", "what": "reason", "meaning": meaning}

@@ -201,7 +201,7 @@ def detect(head: Head, fields: Fields) -> bool:
 ARROW = SourceFormat(
     name="arrow",
     recognised="`ARROW1` or an IPC stream (Feather, too)",
-    row="a row",
+    row="a row of the table",
     read=read,
     detect=detect,
     order=20,

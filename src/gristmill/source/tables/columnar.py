@@ -443,7 +443,7 @@ def detect(head: Head, fields: Fields) -> bool:
 PARQUET = SourceFormat(
     name="parquet",
     recognised="`PAR1`",
-    row="a row",
+    row="a row of the table",
     detect=detect,
     order=10,
     read_file=read,
