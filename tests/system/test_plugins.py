@@ -74,3 +74,11 @@ def test_code_of_a_users_own(menu: Plugins[object], tmp_path: Path) -> None:
     file = menu.file("stew_of_own:S", tmp_path / "kitchen")
     assert file is not None and "stew_of_own" not in sys.modules
     assert menu.find("stew_of_own:S", file).name == "s"
+
+
+def test_files_are_read_once_for_a_name(menu: Plugins[object], tmp_path: Path) -> None:
+    """A step is made for each raw shard of a plan."""
+    menu.find("soup")
+    (tmp_path / "room_of_own/inner/dishes.py").unlink()
+    assert "soup" in menu and menu.package("soup") is None
+    assert menu.find("soup").name == "soup"

@@ -49,6 +49,7 @@ class Plugins(Generic[Plugin]):
         self._package, self._kinds, self._missing, self._group = package, kinds, missing, group
         pattern = _CLASS if classes else _VALUE.format("|".join(kinds))
         self._declared = re.compile(pattern, re.MULTILINE)
+        self._places: dict[str, tuple[str, str, str] | None] = {}  # of names that were asked for
 
     def _search(self, files: str) -> dict[str, tuple[str, str, str]]:
         """Return module, attribute and kind of each plug-in in files that are called so, by name;
@@ -70,8 +71,10 @@ class Plugins(Generic[Plugin]):
 
     def _place(self, name: str) -> tuple[str, str, str] | None:
         """Return module, attribute and kind of a name; the module of that name is read first."""
-        named = self._search(re.sub(r"\W", "_", name)) if name else {}
-        return named.get(name) or self._built_in.get(name)
+        if name not in self._places:
+            named = self._search(re.sub(r"\W", "_", name)) if name else {}
+            self._places[name] = named.get(name) or self._built_in.get(name)
+        return self._places[name]
 
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
