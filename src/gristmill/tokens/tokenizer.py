@@ -165,7 +165,7 @@ class Tokenizer:
         return self.token_bytes.shown[token] if token < self.vocabulary else b""
 
     def token_text(self, token: int) -> str:
-        """Return the text of a token inside a text, for people; bytes outside UTF-8 become U+FFFD."""
+        """Return the text of a token inside a text, for people; ill-formed UTF-8 becomes U+FFFD."""
         return self.spelling(token).decode("utf-8", "replace")
 
     @cached_property
