@@ -246,10 +246,7 @@ OPTIONS = {
         "--assignment --cache-bytes --cache-dir --help --holders --json --node-id --nodes --root "
         "--rotation --shards"
     ),
-    "explore": (
-        "--characters --force --help --host --json --kept --map "
-        "--out --port --redact --sample --seed --start"
-    ),
+    "explore": "--characters --force --help --json --kept --map --out --redact --sample --seed",
     "version": "--help --json --report",
     "seen": "--document --from --help --json --plan --step --to",
     "bench-loader": (

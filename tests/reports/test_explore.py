@@ -4,6 +4,7 @@ and how it is opened.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,6 @@ import pytest
 
 import gristmill
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.reports.documents import explore_open
 from gristmill.reports.documents.document_map import DocumentMap
 from gristmill.reports.documents.explore import FIRST, LAST
 from tests.support import ROOT
@@ -260,6 +260,10 @@ def test_verb_says_how_to_open_the_file(corpus: Path, tmp_path: Path) -> None:
     assert lines[0].startswith(f"{out}: 50 of 120 documents, ") or "of" in lines[0]
     found = [line.strip() for line in lines if line.startswith("  duckdb")]
     assert len(found) == 3
+    (atlas,) = [line for line in lines if "embedding-atlas " in line and "--text" in line]
+    assert shlex.split(atlas)[1:] == [
+        *("embedding-atlas", str(out), "--text", "text", "--disable-projection")
+    ]
     fake = tmp_path / "bin/duckdb"
     fake.parent.mkdir()
     fake.write_text(f"#!{sys.executable}\nimport duckdb, sys\nprint(duckdb.sql(sys.argv[2]))\n")
@@ -274,27 +278,6 @@ def test_verb_says_how_to_open_the_file(corpus: Path, tmp_path: Path) -> None:
             check=False,
         )
         assert ran.returncode == 0, ran.stderr
-
-
-def test_embedding_atlas_is_started_where_it_is_installed(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "embedding-atlas"
-    program.write_text('#!/bin/sh\necho "$@" "$HF_HUB_OFFLINE"\nexit 7\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    out = tmp_path / "e.parquet"
-    asked = ("explore", corpus, "--out", out, "--sample", 5, "--port", 5066)
-    done = command_line(*asked, "--start")
-    assert done.returncode == 7
-    assert done.stdout.splitlines()[-1] == (
-        f"{out} --text text --x x --y y --disable-projection --host 127.0.0.1 --port 5066 1"
-    )
-    done = command_line(*asked)  # no terminal: nothing is started
-    assert done.returncode == 0
-    assert f"  {program} {out}" in done.stdout
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    assert explore_open.atlas_command(out, places=False, host="h", port=1) is None
 
 
 @pytest.mark.usefixtures("table")

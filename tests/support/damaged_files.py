@@ -121,7 +121,7 @@ CORPUS = [
     *("verify corpus", "status corpus", "check corpus", "stats corpus", "diff corpus tokens"),
     *("report corpus --out SPARE/r.html", "card corpus --out SPARE/c.md", "why corpus 0:1"),
     *("duplicates corpus", "pack corpus --sequence-length 64"),
-    *("explore corpus --out SPARE/e.parquet --no-start", "rejudge recipe.toml", "size recipe.toml"),
+    *("explore corpus --out SPARE/e.parquet", "rejudge recipe.toml", "size recipe.toml"),
     *(f"export corpus --out SPARE/x --to {to}" for to in ("jsonl", "score-jobs", "megatron")),
     *("publish corpus SPARE/target", "run recipe.toml --workers 1 --cache-dir cache"),
     *("release withdraw 0:1 --corpus corpus", "mix show mix.toml --corpus corpus"),

@@ -161,7 +161,7 @@ PLACES: dict[tuple[str, str], Case] = {
     ("init", "path"): Case(lambda w: ["init", file(w)]),
     ("report", "out"): Case(lambda w: ["report", w.corpus, "--out", file(w)]),
     ("card", "out"): Case(lambda w: ["card", w.corpus, "--out", file(w)]),
-    ("explore", "out"): Case(lambda w: ["explore", w.corpus, "--out", file(w), "--no-start"]),
+    ("explore", "out"): Case(lambda w: ["explore", w.corpus, "--out", file(w)]),
     ("size", "cache_dir"): Case(
         lambda w: ["size", recipe(w), "--cache-dir", w.mine], refused=False
     ),
@@ -248,7 +248,6 @@ PLACES: dict[tuple[str, str], Case] = {
 # Paths that a verb reads.
 READ = {
     ("run", "plan"),
-    ("init", "source"),
     *(("verify", name) for name in ("corpus", "cache_dir")),
     *(("diff", name) for name in ("a", "b")),
     *((verb, "corpus") for verb in "why lines substrings contamination duplicates check".split()),
@@ -377,7 +376,7 @@ def test_what_gristmill_wrote_is_replaced_and_force_replaces_the_rest(world: Wor
     for words in (
         ["report", w.corpus, "--out", out / "r.html"],
         ["card", w.corpus, "--out", out / "c.md"],
-        ["explore", w.corpus, "--no-start", "--no-map", "--out", out / "e.parquet"],
+        ["explore", w.corpus, "--no-map", "--out", out / "e.parquet"],
         ["model", "train-perplexity", sentences, "--out", out / "p.model"],
         ["model", "train-classifier", "--good", text(w), "--bad", sentences, "--out", out / "m"],
         ["mix", "show", with_mix(w), "--plan", out / "plan.json"],

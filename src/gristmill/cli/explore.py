@@ -1,7 +1,8 @@
 """The verb `gristmill explore`: thin, as app.py."""
 
-import sys
+import shlex
 from pathlib import Path
+from typing import Any
 
 from typer import Option
 
@@ -10,6 +11,8 @@ from gristmill.cli.report import Corpus
 from gristmill.progress.terminal import print_result
 from gristmill.system.arrow_setup import set_up_libraries
 from gristmill.system.interrupts import handle_ctrl_c
+
+INSTALL = "pip install 'gristmill[explore]', or: uv tool install embedding-atlas"
 
 
 def explore(
@@ -26,14 +29,6 @@ def explore(
     ),
     seed: int = Option(1, min=0, help="The seed of the sample."),
     force: bool = Option(False, "--force", help="Replace a file that `explore` did not write."),
-    start: bool | None = Option(
-        None,
-        "--start/--no-start",
-        help="Start embedding-atlas (default: on a terminal, where it is installed).",
-        show_default=False,
-    ),
-    host: str = Option("127.0.0.1", help="The address that embedding-atlas listens on."),
-    port: int = Option(5055, min=1, max=65535, help="Its port."),
     as_json: Json = False,
 ) -> None:
     """Write documents, verdicts and measures to one Parquet file, to search and filter them.
@@ -41,14 +36,9 @@ def explore(
     embedding-atlas (extra explore) shows it in a browser; DuckDB answers questions in SQL.
     """
     set_up_libraries()
-    from gristmill.errors import MachineError
-    from gristmill.reports.documents import explore_open
     from gristmill.reports.documents.explore import explore as write
 
     handle_ctrl_c()
-    command = explore_open.atlas_command(out, places=map_, host=host, port=port)
-    if start and command is None:
-        raise MachineError(f"embedding-atlas is not installed: {explore_open.INSTALL}")
     result = write(
         corpus,
         out,
@@ -60,7 +50,34 @@ def explore(
         seed=seed,
         force=force,
     )
-    print_result(result, as_json, explore_open.lines(result, command))
-    if command is not None and (sys.stdout.isatty() and not as_json if start is None else start):
-        sys.stdout.flush()
-        raise SystemExit(explore_open.start(command))
+    print_result(result, as_json, _lines(result))
+
+
+def _lines(result: dict[str, Any]) -> list[str]:
+    """Return what was written, and how embedding-atlas and DuckDB open it."""
+    from gristmill.engine.relations import pattern, quoted
+
+    file = result["file"]
+    places = "--x x --y y " if "x" in result["columns"] else ""
+    sql = quoted(pattern(Path(file)))
+    view = f"CREATE VIEW documents AS FROM {sql}"
+    count = f"SELECT reason, count(*) FROM {sql} GROUP BY reason ORDER BY 2 DESC"
+    found = f"SELECT document, reason, text FROM {sql} WHERE text ILIKE '%cookie%' LIMIT 20"
+    # Its own models, which it would fetch from a hub, are not asked for.
+    atlas = f"embedding-atlas {shlex.quote(file)} --text text {places}--disable-projection"
+    return [
+        (
+            f"{file}: {result['documents']:,} of {result['of']:,} documents, "
+            f"{result['with_text']:,} with their text, {result['bytes'] / 1e6:,.1f} MB"
+        ),
+        f"In a browser ({INSTALL}):",
+        f"  HF_HUB_OFFLINE=1 {atlas}",
+        "By SQL:",
+        f"  duckdb -cmd {_quoted(view)} -ui",
+        *(f"  duckdb -c {_quoted(query)}" for query in (count, found)),
+    ]
+
+
+def _quoted(sql: str) -> str:
+    """Return a word for a shell: in double quotes where they do, since SQL has single ones."""
+    return shlex.quote(sql) if set(sql) & set('"$`\\!') else f'"{sql}"'

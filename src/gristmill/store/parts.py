@@ -7,6 +7,7 @@ A part's digest and size are taken while it is written, from the same bytes.
 
 import errno
 import hashlib
+import io
 import json
 import os
 import re
@@ -41,14 +42,13 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     counts: dict[str, int] = {}  # rows, tokens, documents
 
 
-class HashingFile:
+class HashingFile(io.RawIOBase):
     """A file that hashes what is written to it. Only appends."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._digest = hashlib.sha256()
         self.size = 0
-        self.closed = False
         self.mode = "wb"
 
     def write(self, data: Any) -> int:
@@ -62,19 +62,11 @@ class HashingFile:
         return self.size
 
     def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        self.closed = True
-
-    def readable(self) -> bool:
-        return False
+        if not self._file.closed:
+            self._file.flush()
 
     def writable(self) -> bool:
         return True
-
-    def seekable(self) -> bool:
-        return False
 
     def hexdigest(self) -> str:
         return self._digest.hexdigest()

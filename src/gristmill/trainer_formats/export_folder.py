@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, cast
 
 import msgspec
@@ -101,12 +100,7 @@ class ExportFolder:
     def __enter__(self) -> "ExportFolder":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         with self._progress, self._spools, machine_errors(self.root, every=True):
             if kind is not None:
                 return

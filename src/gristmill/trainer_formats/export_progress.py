@@ -13,6 +13,7 @@ bytes, nor a file that is not as its line says.
 import fcntl
 import hashlib
 import importlib.metadata
+import io
 import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import compress
@@ -98,12 +99,11 @@ class ExportProgress:
         self._file.close()
 
 
-class UnwrittenFile:
+class UnwrittenFile(io.RawIOBase):
     """In the place of a file that is kept: counts what would be written."""
 
     def __init__(self) -> None:
         self.size = 0
-        self.closed = False
         self.mode = "wb"
 
     def write(self, data: object) -> int:
@@ -123,20 +123,8 @@ class UnwrittenFile:
     def tell(self) -> int:
         return self.size
 
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self.closed = True
-
-    def readable(self) -> bool:
-        return False
-
     def writable(self) -> bool:
         return True
-
-    def seekable(self) -> bool:
-        return False
 
 
 def _versions() -> dict[str, str]:
