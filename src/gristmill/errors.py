@@ -82,9 +82,7 @@ class GristmillError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        """Return the message, safe to print on a terminal: it may contain file names, URLs and the
-        words of a server.
-        """
+        """Return the message, safe to print: it may hold file names, URLs, a server's words."""
         return printable(super().__str__(), lines=True)
 
 

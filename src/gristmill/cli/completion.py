@@ -41,9 +41,7 @@ def among(words: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[str],
 
 
 def corpora(incomplete: str) -> list[str]:
-    """Return folders of corpora whose path begins like this. Where there is none, the shell
-    completes files and folders itself.
-    """
+    """Return folders of corpora whose path begins like this; none: the shell completes it."""
     folder, name = os.path.split(incomplete)
     try:
         with os.scandir(folder or ".") as entries:

@@ -24,9 +24,7 @@ from gristmill.tables.schema import shard_name
 
 
 def digests(path: Path, numbers: list[int]) -> dict[int, str]:
-    """By raw shard, the sha256 over its rows of duplicates/copies.parquet: a row is keeper and
-    copies, little-endian int64.
-    """
+    """By raw shard, the sha256 over its rows of copies.parquet: keeper and copies, as int64."""
     found = {number: hashlib.sha256() for number in numbers}
     for batch in own(path):
         rows = _rows(batch["keeper"], batch["copies"])

@@ -266,9 +266,7 @@ class Corpus:
         self._complete(lock)
 
     def _wrong(self, manifest: manifests.Manifest, before: manifests.Manifest | None) -> list[str]:
-        """Return what is wrong with the parts of a new state; those that the state `before` has as
-        well are in their places.
-        """
+        """Return what is wrong with a new state's parts; those of `before` are in their places."""
         known = {part.path: part.sha256 for part in before.parts} if before else {}
         staged, placed = [], []
         for part in manifest.parts:

@@ -33,9 +33,7 @@ def digests(path: Path) -> dict[int, str]:
 
 
 def similar_documents(path: Path, number: int, sha256: str) -> np.ndarray:
-    """Return the documents of a raw shard in the table: (n,) int64, sorted. Raises Damaged where
-    `sha256` is not their digest.
-    """
+    """Return a raw shard's documents in the table: (n,) int64, sorted. Raises Damaged."""
     low, high = schema.first_document(number), schema.first_document(number + 1)
     table = read_rows(
         path, filters=[("document", ">=", low), ("document", "<", high)], use_threads=False

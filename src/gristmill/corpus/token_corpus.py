@@ -228,9 +228,7 @@ class TokenCorpus:
             prove_all(files, os.cpu_count() or 1, REMEDY, count.add)
 
     def check_sizes(self, split: Split) -> None:
-        """Check that all shards of a split and their `.docs` are there, with the sizes of the
-        manifest. Raises VerificationError.
-        """
+        """Check that a split's shards and `.docs` have their sizes. Raises VerificationError."""
         for source in self.sources(split):
             self.stream(source, split).check_sizes()
 

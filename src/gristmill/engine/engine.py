@@ -91,9 +91,7 @@ class OpenJobs(Protocol):
         ...
 
     def events(self, seconds: float | None) -> list[Event]:
-        """Hand jobs to idle workers, wait for an event so long (null: until there is one), and
-        return what came.
-        """
+        """Hand jobs to idle workers, wait so long for an event (null: for ever); return all."""
         ...
 
     def stop(self) -> None:

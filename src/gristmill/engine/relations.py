@@ -134,9 +134,7 @@ def pattern(path: Path) -> str:
 
 
 def parquet_rows(paths: Iterable[Path], more: str = "") -> str:
-    """Return what a query of DuckDB reads of some Parquet files: their own columns, whatever their
-    folders are called.
-    """
+    """Return what a query of DuckDB reads of Parquet files: their own columns alone."""
     names = ", ".join(quoted(pattern(path)) for path in paths)
     return f"read_parquet([{names}], hive_partitioning = false{more})"
 

@@ -29,9 +29,7 @@ class OpenCorpus:
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Open the corpus at `path`. Raises VerificationError where it is not finished, or manifest
-        and lock do not agree.
-        """
+        """Open the corpus at `path`. Raises VerificationError if unfinished or its lock differs."""
         self.path = Path(path)
         self.manifest, self._data = finished(self.path)
 
@@ -111,9 +109,7 @@ class OpenCorpus:
         return _package("polars").from_arrow(self.arrow(table, columns))
 
     def duckdb(self, table: str = "verdicts", connection: Any = None) -> Any:
-        """Return a table as a DuckDB relation that reads the files when it is asked; of a
-        `connection`, or of DuckDB's own.
-        """
+        """Return a table as a lazy DuckDB relation, of a `connection` or of DuckDB's own."""
         import duckdb
 
         files = [pattern(path) for path in self._files(table)]

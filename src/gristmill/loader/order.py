@@ -25,9 +25,7 @@ class SegmentOrder:
     """The stream of one segment of a plan, over the corpus that it names."""
 
     def __init__(self, corpus: TokenCorpus, segment: PlanSegment) -> None:
-        """Nothing of the shards is opened. Raises VerificationError if the corpus has other
-        windows than the plan says.
-        """
+        """Open no shard. Raises VerificationError if the corpus has not the plan's windows."""
         form = {name: getattr(corpus.format, name, None) for name in FIXED}
         for name, found in form.items():
             if name not in ("seed", "split") and found != getattr(segment, name):

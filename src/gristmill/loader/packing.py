@@ -152,9 +152,7 @@ class AlignedWindows:
     """Windows that begin with a document: those of one source."""
 
     def __init__(self, of: PackedSource, *, keep_rest: bool = False) -> None:
-        """Open the index of windows, or makes it. Raises RecipeError, VerificationError,
-        MachineError.
-        """
+        """Open or make the index. Raises RecipeError, VerificationError, MachineError."""
         of.check()
         self._of = of
         stream, length = of.stream, of.sequence_length

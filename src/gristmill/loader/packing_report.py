@@ -32,9 +32,7 @@ class PackedCounts(msgspec.Struct, frozen=True, kw_only=True):
     cut: int  # documents
 
     def shares(self) -> dict[str, float]:
-        """Return shares of positions (utilisation, padding), documents (cut) and tokens
-        (discarded).
-        """
+        """Return shares: utilisation and padding of positions, cut documents, discarded tokens."""
         return {
             "utilisation": _share(self.positions - self.padding, self.positions),
             "padding": _share(self.padding, self.positions),

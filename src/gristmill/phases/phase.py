@@ -168,9 +168,7 @@ def format_versions(names: Iterable[str]) -> dict[str, str]:
 
 
 def key_fields(task: Any) -> dict[str, Any]:
-    """Return the fields of a task that its key is made of. A value with a method `key` says itself
-    what of it counts.
-    """
+    """Return the fields of a task that its key is made of; a value's method `key` goes first."""
     hints = typing.get_type_hints(type(task), include_extras=True)
     names = [name for name in stored_keys(task) if not _is_runtime(hints[name])]
     return {name: _content(getattr(task, name)) for name in names}

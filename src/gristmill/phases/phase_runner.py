@@ -97,9 +97,7 @@ class PhaseRunner:
             self._early.add(number, key, job)
 
     def go_on(self) -> bool:
-        """Go on with what was begun early, without waiting; whether any of it is under way. Raises
-        what `each` raises at once.
-        """
+        """Go on with what was begun early, unless done. Raises what `each` raises at once."""
         return self._early is not None and self._early.go_on()
 
     def each(self, phase: Phase[Any], tasks: dict[int, Any], state: State) -> Ran:

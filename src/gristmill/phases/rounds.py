@@ -97,9 +97,7 @@ class PhaseRounds(NamedTuple):
         return state
 
     def _failed(self, phase: Phase[Any], failed: dict[int, GristmillError], state: State) -> State:
-        """Say what failed, and raise ShardsFailed; or go on without shards that could not be read,
-        as --allow-missing asks.
-        """
+        """Say what failed, and raise ShardsFailed, or go on with --allow-missing."""
         lines = [
             f"{phase.label(number, state)}: {error}{self._mend(phase, number, state)}"
             for number, error in failed.items()

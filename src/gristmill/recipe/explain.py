@@ -42,9 +42,7 @@ def explain(
 
 
 def _find_key(message: str, kind: Any, tables: Any, steps: list[str | int]) -> str:
-    """Return the key that a path calls `[...]`: of the table there the first whose value alone
-    gives the same error.
-    """
+    """Return the key of a path's `[...]`: the first whose value alone gives the same error."""
     before = steps[: steps.index("...")]
 
     def with_one(table: Any, path: list[str | int], key: str) -> Any:

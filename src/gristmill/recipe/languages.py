@@ -226,9 +226,7 @@ def _left(keep: list[str], known: list[str]) -> list[str]:
 
 
 def check_languages(steps: list[Step], scope: str, name: str) -> None:
-    """Refuse steps that differ by a language that no step before them says, and deduplication
-    within languages without them.
-    """
+    """Refuse steps or deduplication by a language that no step before says."""
     said: set[str] = set()
     for step in steps:
         if isinstance(step, ByLanguage):

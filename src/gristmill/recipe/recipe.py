@@ -97,9 +97,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [step for step in made if step.sources is None or source in step.sources]
 
     def inputs(self, source: Source) -> dict[str, str]:
-        """Return what the format and the steps of a source read besides raw shards: a name for the
-        manifest -> its location.
-        """
+        """Return what the format and steps of a source read besides: names -> locations."""
         location = format_location(source)
         found = {} if location is None else {f"source.{source.name}.kind": location}
         for step in self.all_steps(source.name):
@@ -200,9 +198,7 @@ def make_step(place: int, table: dict[str, Any]) -> Step:
 
 
 def is_post_dedup(step: Step) -> bool:
-    """Return whether a step waits until duplicates are removed (`after_dedup`, a parameter of steps
-    that only rewrite).
-    """
+    """Return whether a step waits for deduplication (`after_dedup` of steps that rewrite)."""
     return bool(getattr(step, "after_dedup", False))
 
 

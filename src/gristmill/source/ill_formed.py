@@ -11,9 +11,7 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
-    """Return a lone surrogate for each maximal ill-formed part, so that it differs from a U+FFFD
-    that the text has itself.
-    """
+    """Return a lone surrogate for each ill-formed part, which a U+FFFD of the text is not."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return "\udcff", error.end

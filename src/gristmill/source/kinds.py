@@ -185,9 +185,7 @@ def _check_encoding(head: Head, kind: str) -> None:
 
 
 def is_unknown(first: bytes, fields: Fields) -> bool:
-    """Return whether the first bytes of a file are of no known format; perhaps it is a compressed
-    file with a damaged start.
-    """
+    """Return whether first bytes are of no known format: maybe a damaged compressed file."""
     if not magic_numbers.is_binary(first) or magic_numbers.format_name(first) is not None:
         return False
     try:

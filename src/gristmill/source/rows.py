@@ -135,9 +135,7 @@ class RowCollector:
         self._bytes += len(text) + len(extra or "")
 
     def fail(self, reason: str, value: float, url: str | None = None) -> None:
-        """Add a row that is not a readable document; `value` is its offset, or another number that
-        belongs to the reason.
-        """
+        """Add a row that is no readable document; `value` is its offset or the reason's number."""
         number = self._next()
         self._append(
             (number, b"", url, None, None, None, None, None, None, f"read.{reason}", float(value))

@@ -193,9 +193,7 @@ class Cache:
         return keys, objects
 
     def evict(self, limit: int) -> Evicted:
-        """Remove the least recently used files until `limit` bytes are left, but nothing that an
-        unfinished run needs.
-        """
+        """Remove the least recently used files down to `limit` bytes, none that a run needs."""
         self.own()
         with locked(self.root / "lock", time.sleep, remove=False):
             keys, objects = self._needed()

@@ -123,9 +123,7 @@ def damaged(parts: Iterable[Part], root: Path) -> list[str]:
 
 
 def is_spoilt(path: Path) -> bool:
-    """Return whether a file that should be sealed is damaged; a file of an earlier version, which
-    sealed nothing, is not.
-    """
+    """Return whether a file that should be sealed is damaged; an unsealed early one is not."""
     try:
         table = json.loads(path.read_bytes())
         return not isinstance(table, dict) or PROOF in table

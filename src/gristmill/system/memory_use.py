@@ -46,9 +46,7 @@ def memory(pid: int) -> int:
 
 
 def free_memory() -> int | None:
-    """Return the bytes of memory that are free on this machine, at most what its container may use;
-    None: it does not say.
-    """
+    """Return the free bytes of memory, at most what its container may use; None: unknown."""
     try:
         found = re.search(r"^MemAvailable: *(\d+) kB", (PROC / "meminfo").read_text(), re.MULTILINE)
     except OSError:

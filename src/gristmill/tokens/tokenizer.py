@@ -159,9 +159,7 @@ class Tokenizer:
         return self.token_bytes.decode(map(int, tokens)).decode("utf-8", "replace")
 
     def spelling(self, token: int) -> bytes:
-        """Return the bytes of a token inside a text, of a special one its literal; none for a
-        number without a token.
-        """
+        """Return the bytes of a token inside a text, a special one's literal, none of no token."""
         return self.token_bytes.shown[token] if token < self.vocabulary else b""
 
     def token_text(self, token: int) -> str:

@@ -226,9 +226,7 @@ def _check_numbers(numbers: dict[str, int]) -> None:
 
 
 def read_ranks(data: bytes, holes: frozenset[int] = frozenset()) -> list[bytes]:
-    """Read tiktoken's ranks: the tokens by rank; `holes` are ranks that no token has, which give
-    b"". Raises ValueError.
-    """
+    """Read tiktoken's ranks; `holes` are ranks without token, b"". Raises ValueError."""
     _bound("bytes", len(data), LARGEST)
     _bound("lines", data.count(b"\n"), MOST_IDS)
     ranks: dict[int, bytes] = {}

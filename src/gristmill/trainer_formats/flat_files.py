@@ -25,9 +25,7 @@ HEADERS = {  # what other formats begin with
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """Return the files of a folder that match, sorted by name. Raises RecipeError for one that is
-    no file, or a link.
-    """
+    """Return the files of a folder that match, by name. Raises RecipeError for other than files."""
     found = sorted(folder.glob(pattern))
     for path in found:
         if path.is_symlink() or not path.is_file():

@@ -172,9 +172,7 @@ def _not_empty(column: pa.Array, languages: pa.Array | None) -> pa.RecordBatch:
 
 
 def thinned(batches: Iterable[pa.RecordBatch], halvings: int) -> Iterator[pa.RecordBatch]:
-    """About one document of 2^`halvings`, those of the least hashes: more halvings leave a part of
-    what fewer leave.
-    """
+    """About one document of 2^`halvings`, those of the least hashes; more leave a part of these."""
     for batch in batches:
         if not halvings:
             yield batch

@@ -70,9 +70,7 @@ class Indexes:
         return bool(self._corpora) or self._index is not None
 
     def on_partition(self, place: int, files: list[KeyFile], documents: Path) -> list[KeyFile]:
-        """Write a partition of this corpus' index; return the keys of reference documents that
-        are in the same buckets.
-        """
+        """Write a partition of the index; return reference documents' keys in the same buckets."""
         if self._index is not None:
             whole, count = np.empty((count_keys(files), 2), np.int64), 0
             for chunk in read_keys(files):

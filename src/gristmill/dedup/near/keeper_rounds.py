@@ -265,9 +265,7 @@ class Rounds:
         return found
 
     def _compare_found(self, found: list[Path]) -> list[Path]:
-        """Return the pairs of a round, each once, with their similarities: consecutive files of
-        LIKELY, sorted.
-        """
+        """Return a round's pairs, each once, with similarities: files of LIKELY, in order."""
         if not found:
             return []
         target = self._work / "keeper_pairs.parquet"

@@ -118,9 +118,7 @@ class NearStage:
         return decisions.keepers, decisions.similarities
 
     def _components(self, compared: Iterator[Path]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the earliest row that each row is connected with (-1: itself), and its highest
-        similarity to any row.
-        """
+        """Return the earliest row that each is connected with (-1: itself), its best similarity."""
         from gristmill.kernels.hashing import pairs
 
         size = len(self._documents)

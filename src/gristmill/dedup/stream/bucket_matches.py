@@ -146,9 +146,7 @@ class BucketMatches:
         )[1]
 
     def keep(self, place: int) -> None:
-        """Note that a text is kept: it enters those of its large buckets that hold fewer than
-        `keepers` kept documents.
-        """
+        """Note a kept text: it enters its large buckets with fewer than `keepers` kept ones."""
         document = self._signed.first + place
         for key in self._keys.get(place, ()):
             held = self._held.setdefault(key, [])

@@ -71,9 +71,7 @@ def named(
 
 
 def make_schemas(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
-    """Return the schemas of all that the steps measure, and by step of its own table: an empty
-    batch shows the types.
-    """
+    """Return the schema of all measures, and of each step's own table, by an empty batch."""
     nothing = pa.RecordBatch.from_pylist([], DOCUMENTS)
     fields = []
     found = {}

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 
 class Input(NamedTuple):
-    """What a step's bytes depend on besides documents: a file that it reads (a model, a list), or a
-    library's version.
-    """
+    """What a step's bytes depend on besides documents: a file, or a library's version."""
 
     name: str  # its file name, or the package and its version, as the manifest shows it
     path: str  # where it lies on this machine; of a version empty

@@ -119,9 +119,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _looks_like(text: str) -> str | None:
-    """Return whether all first lines have as many values as each other: two or more with tabs, or
-    four or more with commas.
-    """
+    """Return whether all first lines have as many values: two with tabs, or four with commas."""
     lines = [line for line in text[: 1 << 16].split("\n") if line.strip()][:LINES]
     if len(lines) < 2:
         return None

@@ -135,9 +135,7 @@ def estimate(grams: list[NgramCounts], vocabulary: int, least: int) -> dict[str,
 
 
 def _adjusted(grams: list[NgramCounts], size: int) -> np.ndarray:
-    """Return the counts that Kneser-Ney uses: for n-grams below the longest, the number of
-    different words before them.
-    """
+    """Return the counts of Kneser-Ney: below the longest, the different words before an n-gram."""
     keys, counts = grams[size - 1]
     if size == len(grams):
         return counts

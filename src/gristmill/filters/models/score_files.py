@@ -89,9 +89,7 @@ class Labels:
 
 
 def check_columns(file: Input, where: str, wanted: Wanted) -> tuple[str, ...]:
-    """Return the names of the wanted columns that a file has. Raises RecipeError: it has none, has
-    no key, or is no such file.
-    """
+    """Return which wanted columns a file has. Raises RecipeError: none, no key, no such file."""
     fields = _fields(file, where)
     if wanted.key not in fields:
         raise RecipeError(

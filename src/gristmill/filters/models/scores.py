@@ -220,9 +220,7 @@ class GivenScores(Step, frozen=True, kw_only=True):
 def _by_columns(
     files: Mapping[str, Input], wanted: Wanted
 ) -> dict[tuple[str, ...], dict[str, Input]]:
-    """Return files by the columns that they have. Raises RecipeError: no file has a column, or two
-    kinds of files have it.
-    """
+    """Return files by their columns. Raises RecipeError: a column in none, or in two kinds."""
     found: dict[tuple[str, ...], dict[str, Input]] = {}
     for where, file in files.items():
         found.setdefault(check_columns(file, where, wanted), {})[where] = file

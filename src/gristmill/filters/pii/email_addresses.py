@@ -66,9 +66,7 @@ HOSTS = frozenset(
 
 
 def find(text: str, tops: frozenset[bytes], *, every: bool = False) -> list[PiiSpan]:
-    """Return the addresses in a text, in order; `tops`: the top-level domains; `every`: also those
-    that are nobody's.
-    """
+    """Return the addresses in a text, in order, by top-level domains; `every`: nobody's too."""
     spans: list[PiiSpan] = []
     wall = 0
     for sign in _AT.finditer(text):
@@ -168,9 +166,7 @@ def _is_sign(left: str, sign: str, right: str) -> bool:
 
 
 def _value_start(lead: str, local: str, tops: frozenset[bytes]) -> int:
-    """Return where the address in `local` starts behind keys, paths and digits before a `/`; `lead`
-    stands before it.
-    """
+    """Return where the address in `local` starts, behind keys, paths and digits before `/`."""
     query = lead in ("?", "&") or "&" in local.partition("=")[2]
     path = lead == "/"
     begin = part = 0

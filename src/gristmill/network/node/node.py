@@ -253,9 +253,7 @@ class Node:
             }
 
     def view(self, manifest: Manifest) -> View:
-        """Return the shards that the manifest of a view names; those that the cache lacks are
-        fetched.
-        """
+        """Return the shards that a view's manifest names; those not in the cache are fetched."""
         return self.cache.view(manifest, self._fetch, self._reader.client.end)
 
     def prefetch(self, rotation: int, *, refresh: bool = True) -> None:

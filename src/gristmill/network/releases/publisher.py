@@ -211,9 +211,7 @@ class Publisher:
         return sha256
 
     def compare(self, sha256: str, size: int) -> int:
-        """Read an object and compare it with its name; one that differs is removed. Returns 0.
-        Raises VerificationError.
-        """
+        """Compare an object with its name; remove it if it differs. Returns 0."""
         key = layout.object_key(sha256)
         digest, came = hashlib.sha256(), 0
         for block in self.target.blocks(key):

@@ -93,9 +93,7 @@ def make_credentials(source: Source, transfer: Transfer) -> Credentials:
 def expand(
     source: Source, folder: Path, transfer: Transfer, seed: int, *, ask: bool = True
 ) -> list[Listed]:
-    """Return the raw shards of a source, in its own order, each once; `ask` false leaves lists
-    alone, which may be far away.
-    """
+    """Return a source's raw shards in its own order, each once; `ask` false skips far lists."""
     credentials = make_credentials(source, transfer)
     found: dict[str, Listed] = {}
     names = list(source.urls)
@@ -188,9 +186,7 @@ def _listed(
 
 
 def _place(seed: int, url: str) -> bytes:
-    """Return the place of a URL in the seeded order, which the order of the list and the signer do
-    not change.
-    """
+    """Return a URL's place in the seeded order, whatever the list's order or signer."""
     return hashlib.sha256(f"{seed}\0{urls.stored(url)}".encode()).digest()
 
 

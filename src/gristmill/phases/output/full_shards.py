@@ -75,9 +75,7 @@ def still_full(
     inputs: Sequence[Sequence[str]],
     settings: tuple[str, int],
 ) -> FullShards:
-    """Return the full shards of a split (`prefix` begins their names) that can stay; none where
-    anything in them is another.
-    """
+    """Return the full shards of a split, named by `prefix`, that can stay as they are, or none."""
     parts = [part for part in last.parts if part.path.startswith(prefix)]
     full = [part.path for part in parts if part.counts.get("tokens") == settings[1]]
     names = {name.removesuffix(".bin") for name in full}

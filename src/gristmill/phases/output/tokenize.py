@@ -170,9 +170,7 @@ def _write(
     stream: Iterator[pa.RecordBatch],
     on_progress: Callable[[int], None],
 ) -> tuple[list[Part], list[Part], dict[str, int]]:
-    """Write a shard's documents as tokens, or as text: (the parts, the files under work/, what was
-    counted).
-    """
+    """Write a shard's documents as tokens or text: (parts, files under work/, counts)."""
     name = shard_name(task.number)
     counts = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0, "moved": 0}
     parts: list[Part] = []

@@ -63,9 +63,7 @@ def read_plan(
 
 
 def is_sound(path: Path) -> bool:
-    """Return whether the plan of a run under way is as it was written; one without a digest of
-    itself is whatever it says.
-    """
+    """Return whether the plan of a run under way is as written; without a digest it is."""
     try:
         data = path.read_bytes()
         if f'"{PROOF}"'.encode() in data:
@@ -161,9 +159,7 @@ def is_current(
     inputs: dict[str, Any],
     tokenizer: Tokenizer | None,
 ) -> bool:
-    """Return whether the finished corpus is what this recipe, plan and format versions give; raw
-    files are not looked at.
-    """
+    """Return whether the corpus is what this recipe, plan and formats give; raw files aside."""
     manifest = finished[0]
     raw = [_planned(shard) for shard in manifest.raw_shards]
     return (

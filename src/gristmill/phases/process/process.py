@@ -214,9 +214,7 @@ def is_begun(corpus: Corpus) -> bool:
 
 
 def check_room(corpus: Corpus, shards: Iterable[PlannedShard], *, begun: bool) -> None:
-    """Look at the free space before the work, not only when it is used up; not where it was begun
-    before. Raises MachineError.
-    """
+    """Look at the free space before the work, unless it was begun before. Raises MachineError."""
     needed = sum(shard.size or 0 for shard in shards) * FREE_SHARE
     status = os.statvfs(corpus.root)
     free = status.f_bavail * status.f_frsize
@@ -334,9 +332,7 @@ def _counted(counts: dict[str, Any], before: int) -> RawCounts:
 
 
 def _named(steps: Steps) -> list[NamedStep]:
-    """Return the steps as calls. What they load (models, lists of millions) a worker loads once and
-    not for each shard.
-    """
+    """Return the steps as calls; a worker loads their models and lists once, not by shard."""
     made = {}
     for step in steps.made():
         inputs = {location: steps.inputs[location] for location in step.inputs().values()}

@@ -81,9 +81,7 @@ def redecide(
 
 
 def before(reasons: pa.Array, names: Sequence[str]) -> np.ndarray:
-    """Of each verdict the place of the step that dropped its document: -1 it was no readable one,
-    len(names) no step did.
-    """
+    """Of each verdict the place of the step that dropped it: -1 unreadable, len(names) kept."""
     places = {name: place for place, name in enumerate(names)}
     encoded = reasons.dictionary_encode()
     of_word = np.array(

@@ -30,9 +30,7 @@ class DocumentMap:
 
     @classmethod
     def fitted(cls, texts: Iterable[pa.Array]) -> "DocumentMap":
-        """Return a map of documents like these; of batches of texts, the first FITTED that are not
-        empty are read.
-        """
+        """Return a map of documents like these: of the first FITTED texts that are not empty."""
         held, rows = [np.empty((0, BUCKETS), np.float32)], 0
         for some in texts:
             found = _counts(some)
@@ -62,9 +60,7 @@ class DocumentMap:
 
 
 def _axes(centred: np.ndarray) -> np.ndarray:
-    """Return the two directions in which rows (n, BUCKETS) differ most: (BUCKETS, 2), the first one
-    more than the second.
-    """
+    """Return the two directions in which rows (n, BUCKETS) differ most: (BUCKETS, 2)."""
     return np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1]
 
 

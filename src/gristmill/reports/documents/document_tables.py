@@ -37,9 +37,7 @@ DOMAINS = pa.schema([("domain", pa.string()), ("documents", pa.int64()), ("token
 
 
 def _rows(path: Path) -> int:
-    """Return the rows of a raw shard up to the last one with a verdict; records that are no
-    documents have none.
-    """
+    """Return the rows of a raw shard up to the last one with a verdict."""
     metadata = pq.read_metadata(path)
     column = metadata.schema.names.index("document")
     last = [
@@ -67,9 +65,7 @@ class RowValues:
         self.values = np.memmap(self._file, dtype, "r+", shape=(size,)).view(np.ndarray)
 
     def places(self, documents: np.ndarray) -> np.ndarray:
-        """Return where the documents (n,) int64 are in `values`. Raises VerificationError for one
-        that no raw shard has.
-        """
+        """Return where documents (n,) int64 are in `values`. Raises VerificationError: nowhere."""
         documents = np.where(documents < 0, ~documents, documents)  # withdrawn
         shards, rows = documents >> schema.ROW_BITS, documents & (schema.MOST_ROWS - 1)
         inside = (shards >= 0) & (shards < len(self.starts) - 1)

@@ -81,9 +81,7 @@ def measured(
     limits: Mapping[str, list[Check]],
     edges_of: Mapping[str, tuple[bool, list[float]]] | None = None,
 ) -> MeasureTable:
-    """Return the distributions of all numeric measures; with `edges_of`, those of another corpus,
-    over the same edges.
-    """
+    """Return the distributions of numeric measures, over the edges of `edges_of` if given."""
     names = [name for name, kind in columns.items() if "." in name and _is_number(kind)]
     whole = {name: bool(pa.types.is_integer(columns[name])) for name in names}
     ranges = [

@@ -41,9 +41,7 @@ class ShownCluster(NamedTuple):
 
 
 def pairs(tables: CorpusTables) -> list[Pair]:
-    """Return near duplicates to look at: half are those that are the least alike, half the first by
-    a hash of their numbers.
-    """
+    """Return near duplicates to look at: half the least alike, half the first by a hash."""
     if not tables.has("verdicts") or not tables.has("copies"):
         return []
     near = (

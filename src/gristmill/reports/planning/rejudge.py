@@ -148,9 +148,7 @@ def _check_code(loaded: Loaded, manifest: Manifest) -> None:
 
 
 def _inputs(loaded: Loaded, manifest: Manifest) -> dict[str, Input]:
-    """Return what rules about the whole corpus read. Raises RecipeError where it is not what the
-    corpus was made with.
-    """
+    """Return what whole-corpus rules read. Raises RecipeError if it is not the corpus' own."""
     found: dict[str, Input] = {}
     transfer = Transfer(Cache(Path(default_cache()).absolute()), Settings())
     try:

@@ -197,9 +197,7 @@ def _ends_well(window: Window, length: int) -> bool:
 def _pass_over(
     window: Window, rows: RowCollector, fields: Fields, header: _ArcHeader, begin: int
 ) -> bool:
-    """Step over a block that is over the limit; it may as well be that its length lies. False where
-    the stretch ended inside it.
-    """
+    """Step over a block over the limit, or whose length lies. False: the stretch ended inside."""
     passed = window.skip(header.length + 1)
     if passed == "cut":
         return False

@@ -61,9 +61,7 @@ def decode(body: bytes, declared: Sequence[str], most: int) -> bytes:
 
 
 def _is_plain(body: bytes) -> bool:
-    """Return whether a body is text, without a coding: among 256 coded bytes there is practically
-    always a control character.
-    """
+    """Return whether a body is text without coding: 256 coded bytes have a control character."""
     head = body[:1024]
     if len(head.translate(None, _CONTROL)) < len(head):
         return False

@@ -34,9 +34,7 @@ class HttpResponse(NamedTuple):
         return value.decode("utf-8", "replace") if value else None
 
     def codings(self) -> list[str]:
-        """Return the codings of the body by its headers, in the order of their application;
-        `chunked` is one of them.
-        """
+        """Return the codings of the body by its headers, in their order; `chunked` is one."""
         both = b",".join(
             self.headers.get(name, b"") for name in (b"content-encoding", b"transfer-encoding")
         )

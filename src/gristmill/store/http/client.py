@@ -119,9 +119,7 @@ class Client:
 
     @contextmanager
     def open(self, request: Request) -> Iterator[Answer]:
-        """Send a request and follow redirects. The connection is reused if the body was read to its
-        end, and closed otherwise.
-        """
+        """Send a request and follow redirects; reuse the connection if the body was read whole."""
         first = origin(request.url)
         with self._slot(first[1]):
             answer = self._ask(request, first)

@@ -101,9 +101,7 @@ class Download:
             self._joined = False
 
     def _is_current(self) -> bool:
-        """Return whether a whole file of an earlier run, which has no name yet, is still what the
-        server has; learns its digest.
-        """
+        """Return whether an earlier run's whole file is still the server's; learn its digest."""
         if self._promise.sha256 is not None:
             return True  # the digest decides
 

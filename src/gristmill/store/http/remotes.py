@@ -256,9 +256,7 @@ def is_pattern(url: str) -> bool:
 
 
 def expand(remote: Remote, client: Client) -> list[str]:
-    """Return the URLs that match a pattern in an object store or on the hub, sorted by their bytes;
-    any other URL alone.
-    """
+    """Return the URLs that match a pattern in a store or on the hub, sorted; others alone."""
     url = remote.url
     if not is_pattern(url):
         return [url]

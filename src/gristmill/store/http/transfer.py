@@ -65,9 +65,7 @@ class Transfer:
     def fetch(
         self, remote: Remote, promise: Promise | None = None, on_progress: OnProgress = _ignore
     ) -> Fetched:
-        """Get a file onto this machine. Raises SourceError, which names it, if it cannot be had or
-        is not what it must be.
-        """
+        """Get a file onto this machine. Raises SourceError if it cannot be had or is another."""
         promise = promise or Promise()
         if remote.url.startswith("file://"):
             return _in_place(remote, promise)

@@ -60,9 +60,7 @@ def split(url: str) -> tuple[str, str, str, str]:
 
 
 def stored(url: str) -> str:
-    """Return a URL as plan, manifest and checkpoint store it: without user, password, signature,
-    secrets and fragment.
-    """
+    """Return a URL as it is stored: without user, password, signature, secrets, fragment."""
     scheme, host, path, query = split(url)
     if SIGNED.search(query):
         query = ""

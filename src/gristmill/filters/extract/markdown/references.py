@@ -17,9 +17,7 @@ REFERENCE = re.compile(rb"&(?:#(?:[xX]([0-9A-Fa-f]+)|([0-9]+));?|([0-9A-Za-z]+;?
 
 
 def decode(text: bytes, instead: Mapping[bytes, bytes] = NOTHING) -> bytes:
-    """Return text with what its references stand for, or with what is written `instead` of that; an
-    & that begins none stays.
-    """
+    """Return text with references replaced, all by `instead` if given; other & stay."""
     if b"&" not in text:
         return text
     return REFERENCE.sub(lambda match: instead.get(found := _meaning(match), found), text)
