@@ -31,6 +31,7 @@ from gristmill.recipe.recipe import (
 )
 from gristmill.recipe.source_settings import Source, format_location
 
+# fmt: off
 __all__ = [
     "CODE",
     "PHASES",

@@ -27,17 +27,7 @@ from gristmill.tables import schema
 
 KEY = ("benchmark", "item", "document")
 Key = tuple[str, int, int]
-COUNTS = (
-    "items",
-    "ngrams",
-    "whole",
-    "joined",
-    "templates",
-    "ignored",
-    "found",
-    "shared",
-    "documents",
-)
+COUNTS = tuple("items ngrams whole joined templates ignored found shared documents".split())
 MOST = 20  # items, and documents of an item, that are shown to people
 
 
