@@ -17,17 +17,12 @@ def bar(kept: float, lost: float, whole: float, label: str) -> Html:
     if not whole:
         return Html("")
     first, second = 100 * kept / whole, 100 * lost / whole
-    return tag(
-        "svg",
-        tag("rect", class_="track", width="100%", height="100%", rx=2),
-        tag("rect", class_="kept", width=f"{first:.3f}%", height="100%", rx=2),
-        tag("rect", class_="lost", x=f"{first:.3f}%", width=f"{second:.3f}%", height="100%")
-        if lost
-        else None,
-        class_="bar",
-        role="img" if label else None,
-        aria_label=label or None,
-    )
+    parts = '<rect class="track" width="100%" height="100%" rx="2"></rect>'
+    parts += f'<rect class="kept" width="{first:.3f}%" height="100%" rx="2"></rect>'
+    if lost:
+        parts += f'<rect class="lost" x="{first:.3f}%" width="{second:.3f}%" height="100%"></rect>'
+    role = "img" if label else None
+    return tag("svg", Html(parts), class_="bar", role=role, aria_label=label or None)
 
 
 def position(distribution: Distribution, value: float) -> float:
@@ -59,28 +54,22 @@ def histogram(one: Distribution, other: Distribution | None = None, *, describe:
             _drops(rule.broken, (one.edges[place] + one.edges[place + 1]) / 2, rule.limit)
             for rule in one.rules
         )
-        gap = 0.12 if right - left > 0.5 else 0
+        width = max(right - left - (0.12 if right - left > 0.5 else 0), 0.1)
         bars.append(
-            tag(
-                "rect",
-                x=f"{left:.2f}%",
-                width=f"{max(right - left - gap, 0.1):.2f}%",
-                y=f"{HEIGHT - height:.1f}",
-                height=f"{height:.1f}",
-                class_="lost" if broken else "kept",
-            )
+            f'<rect x="{left:.2f}%" width="{width:.2f}%" y="{HEIGHT - height:.1f}" '
+            f'height="{height:.1f}" class="{"lost" if broken else "kept"}"></rect>'
         )
     lines = [
-        tag("line", x1=f"{at:.2f}%", x2=f"{at:.2f}%", y1=0, y2=HEIGHT, class_="limit")
+        f'<line x1="{at:.2f}%" x2="{at:.2f}%" y1="0" y2="{HEIGHT}" class="limit"></line>'
         for at in (position(one, rule.limit) for rule in one.rules)
         if 0 <= at <= 100
     ]
     return tag(
         "svg",
-        *bars,
+        Html("".join(bars)),
         _outline(places, others, top) if other else None,
-        tag("line", x1=0, x2="100%", y1=HEIGHT, y2=HEIGHT, class_="axis"),
-        *lines,
+        Html(f'<line x1="0" x2="100%" y1="{HEIGHT}" y2="{HEIGHT}" class="axis"></line>'),
+        Html("".join(lines)),
         *_higher(one, places, shares, top),
         *_ticks(one, HEIGHT + 15),
         class_="chart",
@@ -99,30 +88,21 @@ def curve(one: Distribution, places: Sequence[float], dropped: Sequence[int]) ->
         f"{100 - 100 * count / max(one.documents, 1):.1f}"
         for value, count in zip(places, dropped, strict=True)
     )
-    return tag(
-        "svg",
-        tag(
-            "svg",
-            tag("polyline", points=points, class_="curve"),
-            viewBox="0 0 1000 100",
-            preserveAspectRatio="none",
-            width="100%",
-            height=CURVE,
-        ),
-        tag("line", x1=0, x2="100%", y1=CURVE, y2=CURVE, class_="axis"),
-        tag(
-            "text",
-            "100 % dropped",
-            x="100%" if falls else 0,
-            y=9,
-            dx=-5 if falls else 5,
-            text_anchor="end" if falls else "start",
-        ),
-        tag("line", x1="-9", x2="-9", y1=0, y2=CURVE, class_="mover"),
-        class_="chart low",
-        height=CURVE + 1,
-        width="100%",
-        aria_hidden="true",
+    x, dx, side = ("100%", -5, "end") if falls else (0, 5, "start")
+    return Html(
+        f'<svg class="chart low" height="{CURVE + 1}" width="100%" aria-hidden="true">'
+        f"{_stretched(points, 'curve', CURVE)}"
+        f'<line x1="0" x2="100%" y1="{CURVE}" y2="{CURVE}" class="axis"></line>'
+        f'<text x="{x}" y="9" dx="{dx}" text-anchor="{side}">100 % dropped</text>'
+        f'<line x1="-9" x2="-9" y1="0" y2="{CURVE}" class="mover"></line></svg>'
+    )
+
+
+def _stretched(points: str, kind: str, height: int) -> Html:
+    """Return a line through points of 1000 by 100, over the whole width."""
+    return Html(
+        f'<svg viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="{height}">'
+        f'<polyline points="{points}" class="{kind}"></polyline></svg>'
     )
 
 
@@ -144,28 +124,11 @@ def _higher(one: Distribution, places: list[float], shares: list[float], top: fl
             left, right = places[place], places[place + 1]
             side = "end" if left > 60 else "start"
             at = left if side == "end" else right
-            words = f"{share(one.counts[place], one.documents)}"
-            found.append(
-                tag(
-                    "text",
-                    words,
-                    x=f"{at:.2f}%",
-                    y=11,
-                    dx=-5 if side == "end" else 5,
-                    text_anchor=side,
-                    class_="higher",
-                )
-            )
-            found.append(
-                tag(
-                    "rect",
-                    x=f"{left - 0.3:.2f}%",
-                    width=f"{right - left + 0.6:.2f}%",
-                    y=10,
-                    height=2,
-                    class_="gap",
-                )
-            )
+            words, dx = share(one.counts[place], one.documents), -5 if side == "end" else 5
+            more = {"dx": dx, "text_anchor": side, "class_": "higher"}
+            found.append(tag("text", words, x=f"{at:.2f}%", y=11, **more))
+            x, width = f"{left - 0.3:.2f}%", f"{right - left + 0.6:.2f}%"
+            found.append(tag("rect", x=x, width=width, y=10, height=2, class_="gap"))
     return found
 
 
@@ -179,14 +142,7 @@ def _outline(places: list[float], shares: list[float], top: float) -> Html:
     for place, value in enumerate(shares):
         y = max(0.0, 100 - 100 * (HEIGHT - 6) / HEIGHT * value / top)
         points += [f"{10 * places[place]:.0f},{y:.1f}", f"{10 * places[place + 1]:.0f},{y:.1f}"]
-    return tag(
-        "svg",
-        tag("polyline", points=" ".join(points), class_="other"),
-        viewBox="0 0 1000 100",
-        preserveAspectRatio="none",
-        width="100%",
-        height=HEIGHT,
-    )
+    return _stretched(" ".join(points), "other", HEIGHT)
 
 
 def _ticks(one: Distribution, y: int) -> list[Html]:
