@@ -41,9 +41,7 @@ class Copies:
     """
 
     def __init__(self, path: Path | None, number: int, sha256: str | None = None) -> None:
-        """`path` is duplicates/copies.parquet; null: nothing was compared. Raises Damaged where
-        `sha256` is not the rows' digest.
-        """
+        """`path` is duplicates/copies.parquet, or null. Raises Damaged for another digest."""
         low, high = schema.first_document(number), schema.first_document(number + 1)
         rows = np.empty((0, 2), "<i8")
         if path is not None:

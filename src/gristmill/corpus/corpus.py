@@ -128,9 +128,7 @@ class Corpus:
         return work + [(self.find(part.path), part) for part in record.parts]
 
     def damage(self, record: Record[Any]) -> list[str | None]:
-        """Return what is wrong with the files of a record: a line each. Null: it is not there, and
-        was left out of the manifest.
-        """
+        """Return what is wrong with a record's files: a line each. Null: it was left out."""
         found: list[str | None] = []
         for path, part in self.files(record):
             if path == self.root / part.path and self._trusted:
@@ -201,9 +199,7 @@ class Corpus:
     # -- states
 
     def finished(self) -> tuple[manifests.Manifest, bytes] | None:
-        """Return the manifest of the finished state, its lock checked; None where there is none.
-        Raises VerificationError.
-        """
+        """Return the finished manifest, its lock checked, or None. Raises VerificationError."""
         data, lock = (self._proof(name) for name in (manifests.MANIFEST, manifests.LOCK))
         if data is None:
             refuse_store(self.root)
@@ -363,9 +359,7 @@ class Corpus:
     # -- one run at a time
 
     def own(self) -> None:
-        """Have the place be this corpus' own, before anything is written. Raises MachineError where
-        it is somebody's.
-        """
+        """Claim the place for this corpus before writing. Raises MachineError if it is taken."""
         own(self.root)
 
     def look(self) -> None:

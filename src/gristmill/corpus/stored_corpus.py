@@ -305,9 +305,7 @@ class StoredCorpus(Corpus):
     def _complete_copies(
         self, manifest: manifests.Manifest, data: bytes, obsolete: dict[str, list[str]]
     ) -> None:
-        """Have every part under its name, then the manifest and its lock; then remove what nobody
-        reads again. May be done twice.
-        """
+        """Put every part in place, then manifest and lock, then clean up. May be done twice."""
         with ThreadPoolExecutor(THREADS) as threads:
             copied = [part for part in manifest.parts if self.objects.size(part.sha256) is not None]
             list(threads.map(self._copy, copied))

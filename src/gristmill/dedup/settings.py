@@ -203,9 +203,7 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def compares(self) -> bool:
-        """Return whether documents are compared with each other; [deduplicate.lines] and
-        [deduplicate.substrings] alone do not.
-        """
+        """Return whether documents are compared; lines and substrings alone ask for nothing."""
         return bool(self.url or self.compares_texts or self.near)
 
     @property

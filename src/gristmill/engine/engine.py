@@ -131,9 +131,7 @@ class Engine(Protocol):
         ...
 
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
-        """Run jobs about a source or the whole corpus one after another: each function gets a
-        Session as its third argument.
-        """
+        """Run jobs about sources or the corpus, one by one; each function's third is a Session."""
         ...
 
 

@@ -103,9 +103,7 @@ def started(config: ProxyConfig, seed: int, device: str = "cpu") -> Tensors:
 
 
 def logits(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
-    """Return the scores of the next token, (rows, length, vocabulary) float32, for tokens (rows,
-    length) int64.
-    """
+    """Return scores of the next token, (rows, length, vocabulary) float32, for tokens."""
     rows, length = tokens.shape
     width = config.width
     x = model["token"][tokens] + model["place"][:length]

@@ -98,9 +98,7 @@ def _struct_in(kind: Any, *, tables: bool = False) -> Any:
 
 
 def find_line(text: str, steps: list[str | int]) -> str:
-    """Return `:LINE` of a key, found by its table's header; empty where it was not written (a
-    default, or --set).
-    """
+    """Return `:LINE` of a key, found by its table's header; empty where it was not written."""
     header = ""
     counts: dict[str, int] = {}
     names = [step for step in steps if isinstance(step, str)]

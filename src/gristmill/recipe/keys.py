@@ -166,9 +166,7 @@ def tables_inside(table: type[msgspec.Struct]) -> Iterator[tuple[str, type[msgsp
 
 
 def _limits(meta: msgspec.Meta, items: str) -> str:
-    """Return limits in words, of a length with what it counts; empty: there are none that anybody
-    would reach.
-    """
+    """Return limits in words, of a length with what it counts; empty: none worth a word."""
     low: float | None = meta.ge
     high: float | None = meta.le
     what = ""

@@ -44,9 +44,7 @@ def for_files(
     settings: dict[str, str] | None,
     preset: str = "clean-small",
 ) -> tuple[Loaded, str]:
-    """Return a preset over files and URLs: (the recipe, its text). Paths are relative to the files'
-    common folder.
-    """
+    """Return a preset over files and URLs, and its text, with paths from their common folder."""
     remote = [file for file in files if is_scheme(file)]
     full = [os.path.abspath(file) for file in files if file not in remote]
     for file in full:

@@ -56,9 +56,7 @@ class RowCollector:
         max_replaced: float | None = None,
         first_row: int = 0,
     ) -> None:
-        """Begin at a row of a shard. After `limit` documents `full` is true; None: no limit.
-        `max_replaced`: as of Fields.
-        """
+        """Begin at a row of a shard; full after `limit` documents. `max_replaced`: as of Fields."""
         self._max_replaced = max_replaced
         self._first = first_document(shard)
         self._limit = limit

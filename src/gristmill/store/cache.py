@@ -175,9 +175,7 @@ class Cache:
         return f"runs/{hashlib.sha256(os.fsencode(corpus)).hexdigest()}.json"
 
     def _needed(self) -> tuple[set[str], set[str]]:
-        """Return (keys of URLs, digests) that unfinished runs need; a run whose folder does not
-        exist needs none.
-        """
+        """Return (keys of URLs, digests) that unfinished runs need, whose folders exist."""
         keys: set[str] = set()
         objects: set[str] = set()
         for path in _entries(self.root / "runs"):

@@ -26,9 +26,7 @@ _taken: dict[str, tuple[Any, ...]] = {}  # of each path what its file was when i
 
 
 def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
-    """Return what is wrong with a file, by its digest (by its size first, if that is known); None
-    if nothing is.
-    """
+    """Return what is wrong with a file, by its size, if known, and digest; None: nothing."""
     try:
         found = os.stat(path, follow_symlinks=False)
         if size is not None and found.st_size != size:

@@ -47,9 +47,7 @@ def _absolute(place: str) -> str:
 
 
 def path() -> list[str]:
-    """sys.path of the new process: absolute; the folder of the caller's script and the current
-    folder are last.
-    """
+    """sys.path of the new process: absolute, with the caller's and the current folder last."""
     last = {FIRST_FOLDER, current_folder()}
     if script := getattr(sys.modules.get("__main__"), "__file__", None):
         last.add(os.path.dirname(_absolute(script)))

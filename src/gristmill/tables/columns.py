@@ -16,9 +16,7 @@ def well_formed(text: str) -> str:
 
 
 def utf8_buffers(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a string column without nulls as offsets (n + 1,) int32 and data (bytes,) uint8,
-    without copying.
-    """
+    """Return a string column without nulls as offsets (n + 1,) int32, data (bytes,) uint8."""
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if len(column) == 0:

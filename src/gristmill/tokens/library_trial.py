@@ -19,9 +19,7 @@ TEXTS = (
 
 
 def encode_texts(data: bytes) -> str:
-    """Load a file, and encode a few texts and its added tokens. Raises ValueError where the library
-    refuses.
-    """
+    """Load a file; encode a few texts and its added tokens. Raises ValueError if refused."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     import tokenizers
 

@@ -204,9 +204,7 @@ def merged(
 
 
 def _read_rows(run: SortedRun, bits: int, first: int, last: int) -> tuple[np.ndarray, int, int]:
-    """Of some buckets of a run the rows of documents, (n, 3) int64, the first token, and how many
-    tokens there are.
-    """
+    """Of buckets of a run the rows (n, 3) int64, the first token, and how many there are."""
     with open(f"{run.path}.rows", "rb", 0) as file:
         handle, at = file.fileno(), run.first_byte
         bounds = np.empty((2, 2), np.int64)

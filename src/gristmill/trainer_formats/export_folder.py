@@ -115,9 +115,7 @@ class ExportFolder:
         self.description = msgspec.structs.replace(self.description, **fields)
 
     def summary(self) -> dict[str, int]:
-        """Return the numbers of `files` and `bytes` so far, and of `kept` files, which an earlier
-        start of the export wrote.
-        """
+        """Return the numbers of `files`, `bytes`, and `kept` files of an earlier start so far."""
         size = sum(part.size for part in self.parts)
         return {"files": len(self.parts), "bytes": size, "kept": self._found}
 

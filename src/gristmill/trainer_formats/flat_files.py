@@ -34,9 +34,7 @@ def listed(folder: Path, pattern: str) -> list[Path]:
 
 
 def beside(path: Path) -> Path | None:
-    """Return a file that may stand beside another; None: there is none. Raises RecipeError for a
-    link, or what is no file.
-    """
+    """Return a file that may be beside another, or None. Raises RecipeError for no plain file."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise RecipeError(f"{path}: not a regular file: import reads files, and no links")
     return path if path.exists() else None

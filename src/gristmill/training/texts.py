@@ -185,9 +185,7 @@ def thinned(batches: Iterable[pa.RecordBatch], halvings: int) -> Iterator[pa.Rec
 def sampled(
     source: TextSource, count: int
 ) -> tuple[Iterator[pa.RecordBatch], Callable[[], Amount]]:
-    """Return a sample of at most `count` documents of a source, and what it holds, known when it
-    has been read.
-    """
+    """Return a sample of at most `count` documents of a source, and what it holds, when read."""
     least = np.empty(0, np.uint64)
     for batch in source.read():
         least = np.concatenate([least, _hashes(batch["text"])])

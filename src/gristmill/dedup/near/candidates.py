@@ -54,9 +54,7 @@ def reference_numbers(rows: SignatureRows) -> np.ndarray:
 
 
 def least_agreement(near: Near) -> int:
-    """In how many places two signatures must agree: a pair at the floor has fewer with a chance of
-    one in 30,000.
-    """
+    """How many places of signatures must agree: a pair at the floor has fewer once in 30,000."""
     if near.verify == "none":
         return 0
     floor = near.least

@@ -57,9 +57,7 @@ class Indexes:
     """
 
     def __init__(self, corpora: list[ReferenceCorpus], index: Path | None, work: Path) -> None:
-        """`index` is the folder of this corpus' own index; None: none is written. Keys of
-        reference documents are written to `work`.
-        """
+        """`index` is the folder of this corpus' own index, or None; reference keys go to `work`."""
         self._corpora, self._index, self._work = corpora, index, work
         if index is not None:
             index.mkdir()

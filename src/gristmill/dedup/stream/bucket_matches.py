@@ -108,9 +108,7 @@ class BucketMatches:
     def _likely(
         self, places: np.ndarray, candidates: np.ndarray
     ) -> tuple[np.ndarray, TextCandidates]:
-        """Return the pairs of texts and documents whose document may be kept, and whose signatures
-        do not rule the pair out.
-        """
+        """Return pairs of texts and documents that signatures do not rule out and may be kept."""
         if not len(places):
             return places, TextCandidates(candidates, np.empty(0))
         first, kept, near = self._signed.first, self._kept, self._near

@@ -139,9 +139,7 @@ class SqliteStore:
         return held[:, 0], held[:, 1]
 
     def signatures(self, documents: np.ndarray, numbers: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the signatures of the kept ones of (n,) sorted documents: documents (m,) int64 and
-        signatures (m, numbers) uint32.
-        """
+        """Return the signatures of kept ones of (n,) documents: (m,) int64, (m, numbers) uint32."""
         rows = self._among(
             (
                 "select document, signature from texts where document in (select value from "

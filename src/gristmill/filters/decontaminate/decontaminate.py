@@ -323,9 +323,7 @@ def _rows(
 def _around(
     texts: pa.Array, found: "Overlaps", arabic_marks: bool
 ) -> tuple[np.ndarray, np.ndarray, pa.Array]:
-    """Of each row where in its text the first n-gram starts and the last ends, in bytes, and the
-    text around the start.
-    """
+    """Of each row where in its text the first n-gram starts, the last ends, and the text there."""
     from gristmill.kernels.decontaminate.contexts import cut
     from gristmill.kernels.decontaminate.labels import blank
     from gristmill.kernels.folding.compared import locate_words

@@ -217,9 +217,7 @@ def _output(
 
 
 def _quantised(file: _ByteReader, height: int, dimension: int) -> Callable[[], np.ndarray]:
-    """Return a function that decodes a product-quantised matrix, (height, dimension): float32(norm
-    * centroid).
-    """
+    """Return a function that decodes a quantised matrix, (height, dimension) float32."""
     with_norms = file.take("?")[0]
     _need(
         file.take("2q") == (height, dimension), "a quantised table has another size than its counts"

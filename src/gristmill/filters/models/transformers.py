@@ -187,9 +187,7 @@ class Judge:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread of torch's: a run has a process for each processor, and sums in another order
-    would be other scores.
-    """
+    """One thread of torch's: there is a process a processor, and sums depend on their order."""
     import torch
 
     before = torch.get_num_threads()

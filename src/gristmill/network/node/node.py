@@ -257,9 +257,7 @@ class Node:
         return self.cache.view(manifest, self._fetch, self._reader.client.end)
 
     def prefetch(self, rotation: int, *, refresh: bool = True) -> None:
-        """Begin to fetch the shards of a rotation, in a thread, for the next `hold`. If that fails,
-        `hold` tries again.
-        """
+        """Fetch the next rotation's shards in a thread, for `hold`, which tries again."""
         if self._ahead is not None:
             self._ahead.cancel()
         self._ahead = FetchAhead(rotation, lambda: self._hold(rotation, refresh), self._on_event)

@@ -87,9 +87,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lists(NamedTuple):
-    """Whose lists are asked for: a finished corpus asks again only where the recipe names another
-    list, or more of it.
-    """
+    """Whose lists are asked for: a finished corpus' again only where the recipe names others."""
 
     before: list[dict[str, Any]]  # the sources of the recipe in the manifest
     now: list[dict[str, Any]]

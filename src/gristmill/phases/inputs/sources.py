@@ -42,9 +42,7 @@ class Listed(NamedTuple):
 
 
 class Credentials:
-    """A source's Authorization header, for the origins that its recipe names: a list or a plan may
-    name any other.
-    """
+    """A source's Authorization header, for the origins that its recipe names, and no others."""
 
     def __init__(
         self, source: Source, allowed: Collection[str] = (), hosts: Collection[str] = ()

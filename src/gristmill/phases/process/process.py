@@ -156,9 +156,7 @@ def check(state: State) -> dict[int, GristmillError]:
 def empty(
     shards: list[PlannedShard], sources: dict[str, Source], raw: dict[int, RawCounts]
 ) -> list[int]:
-    """Return the shards that hold no byte; a shard whose kind is said, behind its source's limit,
-    was not unpacked.
-    """
+    """Return the shards without a byte; behind a limit one of a said kind was not unpacked."""
     said = {number for number in raw if sources[shards[number].source].kind is not None}
     return [
         number

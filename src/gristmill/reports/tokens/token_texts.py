@@ -11,9 +11,7 @@ from gristmill.tokens.token_bytes import TokenBytes
 
 
 class TokenTexts:
-    """Bytes and characters of each token (tokens/token_bytes.py). The tokens that mark documents
-    stand for none.
-    """
+    """Bytes and characters of each token (tokens/token_bytes.py); marks stand for none."""
 
     def __init__(self, known: TokenBytes, marks: Sequence[int]) -> None:
         """`marks` are the tokens that end or begin documents."""

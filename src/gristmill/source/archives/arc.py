@@ -68,9 +68,7 @@ def _parse(line: bytes) -> _ArcHeader | None:
 
 
 def _line(data: bytes, at: int) -> bytes | None:
-    """Return the line that starts here, without its end; None where it is longer than any record's
-    or has no end.
-    """
+    """Return the line that starts here, without its end; None where it is too long or endless."""
     end = data.find(b"\n", at, at + MAX_LINE)
     return None if end < 0 else data[at:end]
 

@@ -367,9 +367,7 @@ def _is_finite(column: pa.Array) -> bool:
 
 
 def _joined(columns: dict[str, pa.Array], rows: int) -> pa.Array | None:
-    """Return the same, of strings without a sign that JSON escapes, whole numbers and booleans;
-    None: there are others.
-    """
+    """Return the same for plain strings, whole numbers and booleans; None: there are others."""
     members: list[tuple[str, pa.Array, str]] = []  # what stands before a value, and behind it
     for name, column in columns.items():
         if column.null_count == rows:

@@ -68,9 +68,7 @@ class Bucket:
     """
 
     def __init__(self, url: str, kept: str = "What was uploaded is used again") -> None:
-        """`kept`: what an error says is not lost. Sends no request. Raises RecipeError if the URL
-        cannot be one.
-        """
+        """`kept`: what an error says is not lost. Send nothing. Raises RecipeError for no URL."""
         _, host, path, query = split(url)
         prefix = path.strip("/")
         dots = any(piece in ("", ".", "..") for piece in prefix.split("/") if prefix)

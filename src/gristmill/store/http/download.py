@@ -301,9 +301,7 @@ class Download:
         return last + 1
 
     def _misfit(self, reason: str) -> NoReturn:
-        """An answer that does not fit the bytes here: the second in a row starts over. The first
-        may be a head that was cut.
-        """
+        """An answer that does not fit the bytes here; the second in a row starts over."""
         self._misfits += 1
         if self._misfits > 1:
             self._throw_away()

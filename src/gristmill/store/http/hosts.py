@@ -38,9 +38,7 @@ def nearness(address: str) -> int:
 
 
 def nearest_address(host: str) -> int:
-    """Return how near the nearest address of a host is, as this machine resolves its name; PUBLIC
-    where it cannot.
-    """
+    """Return how near a host's nearest address is, as resolved here; PUBLIC where it is not."""
     try:
         return nearness(host.strip("[]"))
     except ValueError:

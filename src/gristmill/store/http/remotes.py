@@ -125,9 +125,7 @@ PLAIN_HTTP = {
 
 
 def _plain_http(scheme: str) -> bool:
-    """Return whether the environment allows a store over plain http: for emulators, and stores in
-    the own network.
-    """
+    """Return whether the environment allows plain http for stores: emulators, own networks."""
     azure = scheme in ("az", "azure", "abfs", "abfss")
     address, allowed = PLAIN_HTTP["az" if azure else "s3"]
     default = "true" if os.environ.get(address, "").startswith("http://") else "false"

@@ -38,9 +38,7 @@ def _meaning(match: re.Match[bytes]) -> bytes:
 
 
 def _meaning_in_attribute(match: re.Match[bytes]) -> bytes:
-    """Return the meaning, but of a name without its semicolon before = or a letter: there it is
-    part of an address.
-    """
+    """Return the meaning; of a name without semicolon before = or a letter it is an address."""
     name = match[3]
     if name is None or (name in NAMES and name.endswith(b";")):
         return _meaning(match)
