@@ -378,14 +378,11 @@ def is_asked(recipe: Recipe) -> bool:
 ASSEMBLE = Phase(
     name="assemble",
     scope="source",
-    recipe=(
-        "seed",
-        "step",
-        "source.name",
-        "tokens.tokens_per_shard",
-        "tokens.order",
-        "tokens.repeat",
-        "tokens.partition",
+    recipe=tuple(
+        (
+            "seed step source.name tokens.tokens_per_shard tokens.order tokens.repeat "
+            "tokens.partition"
+        ).split()
     ),
     reads=("work/tokens", "measures", "tables", "duplicates"),
     opens=opens,

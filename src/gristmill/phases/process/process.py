@@ -365,17 +365,9 @@ PROCESS = Phase(
         *(
             f"source.{name}"
             for name in (
-                "name",
-                "kind",
-                "text",
-                "url",
-                "limit",
-                "max_document_bytes",
-                "max_shard_bytes",
-                "keep_empty",
-                "max_replaced",
-                "keep_truncated",
-            )
+                "name kind text url limit max_document_bytes max_shard_bytes keep_empty "
+                "max_replaced keep_truncated"
+            ).split()
         ),
         *(
             f"deduplicate.near.{name}"
@@ -383,15 +375,7 @@ PROCESS = Phase(
         ),
     ),
     reads=(),
-    writes=(
-        "documents",
-        "measures",
-        "signatures",
-        "samples",
-        "contamination",
-        "tables",
-        "work/process",
-    ),
+    writes=tuple("documents measures signatures samples contamination tables work/process".split()),
     formats=FORMATS,
     counts=ProcessCounts,
     function=process,

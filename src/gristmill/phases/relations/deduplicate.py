@@ -313,18 +313,9 @@ DEDUPLICATE = Phase(
         *(
             f"deduplicate.{name}"
             for name in (
-                "url",
-                "normal_urls",
-                "tracking",
-                "exact",
-                "arabic_marks",
-                "near",
-                "scope",
-                "by_language",
-                "order",
-                "against",
-                "index",
-            )
+                "url normal_urls tracking exact arabic_marks near scope by_language order "
+                "against index"
+            ).split()
         ),
     ),
     reads=("signatures", "documents", "measures", "work/corpus_filters"),

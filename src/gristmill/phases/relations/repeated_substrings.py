@@ -237,13 +237,11 @@ REPEATED_SUBSTRINGS = Phase(
     name="repeated_substrings",
     stop="deduplicate",
     scope="corpus",
-    recipe=(
-        "source.name",
-        "deduplicate.lines",
-        "deduplicate.scope",
-        "deduplicate.substrings.bytes",
-        "deduplicate.substrings.most",
-        "deduplicate.substrings.keep",
+    recipe=tuple(
+        (
+            "source.name deduplicate.lines deduplicate.scope deduplicate.substrings.bytes "
+            "deduplicate.substrings.most deduplicate.substrings.keep"
+        ).split()
     ),
     reads=("documents", "verdicts", "duplicates"),
     writes=("duplicates",),

@@ -173,17 +173,7 @@ def _of(name: str, counts: dict[str, int], rows: pa.Table, named: set[Key]) -> d
 
 def _items(rows: pa.Table) -> list[dict[str, Any]]:
     found: dict[tuple[str, int], dict[str, Any]] = {}
-    names = (
-        "document",
-        "overlap",
-        "matched",
-        "ngrams",
-        "field",
-        "similarity",
-        "start",
-        "end",
-        "context",
-    )
+    names = tuple("document overlap matched ngrams field similarity start end context".split())
     for row in rows.to_pylist():
         key = row["benchmark"], row["item"]
         entry = found.setdefault(
