@@ -80,9 +80,7 @@ class Rewriter:
         ].schema  # of what is measured
 
     def rewrite(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Return (DOCUMENTS as they are left, what was measured: `document` and a column for each
-        `step.measure`).
-        """
+        """Return DOCUMENTS as left, and what was measured: a column for each `step.measure`."""
         measures = {"document": batch["document"]}
         for name, call in self._calls:
             found = call(batch)

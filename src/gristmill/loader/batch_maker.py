@@ -73,9 +73,7 @@ class BatchMaker:
     def __init__(
         self, corpus: TokenCorpus, plan: LoaderPlan, ranks: Ranks, turns: Turns | None = None
     ) -> None:
-        """Raise RecipeError if the batch cannot be dealt out so, VerificationError if the corpus
-        is not the plan's.
-        """
+        """Raise RecipeError if it cannot be dealt out, VerificationError for other windows."""
         self.corpus, self.plan, self.ranks, self.turns = corpus, plan, ranks, turns
         for segment in plan.segments:
             self.rows_of(segment)

@@ -442,9 +442,7 @@ class DecodedPieces:
             yield Damage("corrupt", self._start + self._at)
 
     def _skip_padding(self) -> bool:
-        """Step over zeros behind a member: tapes leave them behind the last, and xz allows them
-        between streams.
-        """
+        """Step over zeros behind a member, as of tapes behind the last and of xz in between."""
         if self._at < len(self._data) and self._data[self._at] != 0:
             return False  # without a copy of what follows, for every member
         behind = self._data[self._at :]

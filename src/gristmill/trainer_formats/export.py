@@ -84,9 +84,7 @@ def export(
 
 
 def _write_texts(texts: KeptTexts, data: bytes, target: Path, to: TextFormat) -> dict[str, Any]:
-    """Write an export of text; `data` is the manifest's bytes. Returns the number of `documents`,
-    and `ExportFolder.summary`.
-    """
+    """Write an export of text, by the manifest's `data`; return `documents` and the summary."""
     digest = make_lock(data).split()[0].decode()
     description = ExportDescription(
         format=to.name, corpus=digest, options={"sources": texts.sources}

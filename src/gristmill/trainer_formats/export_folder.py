@@ -120,9 +120,7 @@ class ExportFolder:
         return {"files": len(self.parts), "bytes": size, "kept": self._found}
 
     def kept(self, name: str) -> Part | None:
-        """Return a file that an earlier start of the same export wrote; it becomes part of this
-        one, and is not to be written.
-        """
+        """Return a file that an earlier start of this export wrote, and take it as part of it."""
         part = self._progress.kept(name)
         if part is not None:
             self._add(part)

@@ -227,9 +227,7 @@ class _Findings:
 
 
 def _measure(loaded: _LoadedLists, column: pa.Array) -> Measured:
-    """Measure n URLs. Kernels see all of them; Python those that a list may name, and hosts that
-    are not all ASCII.
-    """
+    """Measure n URLs: kernels all, Python what a list may name, and hosts not of ASCII."""
     from gristmill.kernels.lists.entries import find_whole
     from gristmill.kernels.lists.urls import find_subwords, find_words
 

@@ -292,9 +292,7 @@ class NodeCache:
             )
 
     def evict(self, size: int) -> int:
-        """Remove the least recently used files until `size` bytes are free that were not; returns
-        how many were freed.
-        """
+        """Remove least recently used files until `size` more bytes are free; return how many."""
         with self._locked():
             return self._evict(size, self._needs())
 

@@ -283,9 +283,7 @@ class Publisher:
         self.waiting = write_draft(path, targets, self._signers, [self.trust.root])
 
     def complete(self) -> bool:
-        """Sign the newest release and point to it, where a publisher was stopped before that;
-        whether anything was left to do.
-        """
+        """Sign the newest release and point to it, unless done; return whether that was needed."""
         assert self.current is not None
         release, sha256 = self.current
         newest = (release.number, sha256)

@@ -80,9 +80,7 @@ def load_signer(path: Path, passphrase: str) -> "CryptoSigner":
 
 
 def load_signers(paths: Sequence[Path | str], passphrase: str | None) -> "list[CryptoSigner]":
-    """Return the signers of private keys; `passphrase` is by default that of the environment.
-    Raises RecipeError.
-    """
+    """Return the signers of private keys; `passphrase`: default the environment's."""
     if not paths:
         return []
     passphrase = os.environ.get(PASSPHRASE, "") if passphrase is None else passphrase

@@ -253,9 +253,7 @@ class Trust:
         return roles
 
     def _unsigned(self) -> list[str]:
-        """Return the first role that the newest root's keys did not sign, or that is to be written,
-        and those that name it.
-        """
+        """Return the first role that the newest root's keys did not sign, and who names it."""
         if not self._found:
             return []
         for place, role in enumerate(ROLES[1:], 1):
@@ -349,9 +347,7 @@ class Trust:
         )
 
     def _write(self, roles: Sequence[str], also: "Metadata[Root] | None" = None) -> None:
-        """Sign and write roles, in their order; the last is the timestamp. `also`: an older root
-        whose keys sign as well.
-        """
+        """Sign and write roles, in order, the timestamp last; `also`: an older root that signs."""
         from tuf.api.metadata import Metadata, MetaFile, Snapshot, Timestamp
 
         for role in roles:

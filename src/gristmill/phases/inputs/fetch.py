@@ -204,9 +204,7 @@ class Fetch:
         return got
 
     def check(self, progress: Progress) -> dict[str, SourceError]:
-        """Ask of all pinned shards whether they are still what they were; fetches nothing. Returns
-        why some are not.
-        """
+        """Ask whether all pinned shards are as they were; fetch nothing. Return why some differ."""
         present = [
             shard
             for shard in self._plan.shards

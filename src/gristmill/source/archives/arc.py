@@ -177,9 +177,7 @@ def _give(header: _ArcHeader, body: bytes, begin: int, rows: RowCollector, field
 
 
 def _ends_well(window: Window, length: int) -> bool:
-    """Return whether a block of this length is followed by a record's line, blank lines between, or
-    by the end of the stretch.
-    """
+    """Return whether a block of this length ends at a record's line or the stretch's end."""
     window.have(length + MAX_LINE)
     at = window.at + length
     rest = window.data[at : at + MAX_LINE].lstrip(b"\r\n")

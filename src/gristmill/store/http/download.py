@@ -143,9 +143,7 @@ class Download:
         return Whole(partial.written, partial.checkpoint(), partial.etag, partial.last_modified)
 
     def _was_slow(self, seconds: float, before: int) -> bool:
-        """Return whether an attempt that started with `before` bytes took its time and brought less
-        than the least rate.
-        """
+        """Return whether an attempt that began at `before` had time and was too slow."""
         settings, here = self._client.settings, self._partial.written
         came = here - before if here >= before else here
         return seconds > settings.timeout and came < settings.slowest * seconds

@@ -86,9 +86,7 @@ _stores_lock = threading.Lock()
 
 
 def open_store(url: str, *, patient: bool = True) -> tuple[Any, str]:
-    """Return (obstore's store of the bucket, the key). If not `patient`, give up a server that does
-    not answer within seconds.
-    """
+    """Return (obstore's store of the bucket, the key); not `patient`: give up within seconds."""
     scheme, bucket, path, _ = split(url)
     try:
         import obstore.store
