@@ -234,7 +234,7 @@ def _contents(model: LoadedModel) -> dict[str, Any]:
 
 
 def _target(out: Path | str, verb: str, *, force: bool) -> Path:
-    """Return the file to write. Raises RecipeError for what is no model, unless `force`."""
+    """Return the file to write. Raises RecipeError for another than a model, unless `force`."""
     target = local(out, "--out")
     refuse_file(target, by_head(model_file.is_ours), verb, force=force)
     return target
