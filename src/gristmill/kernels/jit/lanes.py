@@ -10,7 +10,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 8
-SOON = 24  # rows that are prefetched before they are added
 _BYTE, _INDEX, _WORD = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _WORDS = ir.VectorType(_WORD, LANES)
 _NUMBERS = ir.VectorType(_INDEX, 16)
@@ -208,79 +207,6 @@ def minima_of_16(typing_context, values, fours, multipliers, addends, at, out):
 
 
 @intrinsic
-def fnv1a_of_16(typing_context, hashes, letters, at):
-    """Return one step of FNV-1a of sixteen hashes (uint32): each with the byte at its place from an
-    index of `letters` (uint8) on, sign-extended.
-    """
-
-    def generate(context, builder, signature, arguments):
-        start, bytes_of = (
-            _array(context, builder, signature, arguments, place) for place in (0, 1)
-        )
-        zero = ir.Constant(_WORD, 0)
-        before = _load(builder, start, zero, _NUMBERS, 4)
-        some = _load(builder, bytes_of, arguments[2], ir.VectorType(_BYTE, 16), 1)
-        mixed = builder.xor(before, builder.sext(some, _NUMBERS))
-        _store(builder, builder.mul(mixed, _every(_NUMBERS, 16777619)), start, zero, 4)
-        return context.get_dummy_value()
-
-    return types.void(hashes, letters, types.int64), generate
-
-
-def _remainders(builder, start, divisor, inverse):
-    wide = ir.VectorType(_WORD, 16)
-    values = _load(builder, start, ir.Constant(_WORD, 0), _NUMBERS, 4)
-    by, modulus = (_splat(builder, _NUMBERS, value) for value in (inverse, divisor))
-    product = builder.mul(builder.zext(values, wide), builder.zext(by, wide))
-    quotient = builder.trunc(builder.lshr(product, _every(wide, 32)), _NUMBERS)
-    left = builder.sub(values, builder.mul(quotient, modulus))  # the quotient may be one low
-    less = builder.sub(left, modulus)
-    return builder.select(builder.icmp_unsigned("<", left, modulus), left, less)
-
-
-@intrinsic
-def remainders_of_16(typing_context, hashes, divisor, inverse, out, at):
-    """As buckets_of_16, without a bitmap."""
-
-    def generate(context, builder, signature, arguments):
-        start, out_of = (_array(context, builder, signature, arguments, place) for place in (0, 3))
-        left = _remainders(builder, start, arguments[1], arguments[2])
-        _store(builder, left, out_of, arguments[4], 4)
-        return context.get_dummy_value()
-
-    return types.void(hashes, types.uint32, types.uint32, out, types.int64), generate
-
-
-@intrinsic
-def buckets_of_16(typing_context, hashes, divisor, inverse, bits, out, at):
-    """Of sixteen hashes (uint32) the remainders by a divisor: out[at:at + 16] (int32); and which of
-    them are set in a bitmap (uint32): bit k of the result is that of hash k.
-
-    `inverse` (uint32) is 2^32 over the divisor, rounded down, at most 2^32 - 1.
-    """
-
-    def generate(context, builder, signature, arguments):
-        start, map_of, out_of = (
-            _array(context, builder, signature, arguments, place) for place in (0, 3, 4)
-        )
-        left = _remainders(builder, start, arguments[1], arguments[2])
-        _store(builder, left, out_of, arguments[5], 4)
-        places = builder.lshr(left, _every(_NUMBERS, 5))
-        some = ir.Constant(_NUMBERS, ir.Undefined)
-        for lane in range(16):
-            number = ir.Constant(_INDEX, lane)
-            place = builder.zext(builder.extract_element(places, number), _WORD)
-            one = builder.load(builder.gep(map_of, [place]))
-            some = builder.insert_element(some, one, number)
-        shifted = builder.lshr(some, builder.and_(left, _every(_NUMBERS, 31)))
-        found = builder.trunc(shifted, ir.VectorType(ir.IntType(1), 16))
-        return builder.zext(builder.bitcast(found, ir.IntType(16)), _WORD)
-
-    signature = types.uint64(hashes, types.uint32, types.uint32, bits, out, types.int64)
-    return signature, generate
-
-
-@intrinsic
 def copy_8_words(typing_context, words, at, out, place):
     """Copy eight numbers of `words` (uint64) from an index on to the bytes of `out` (int32) at an
     index: sixteen of its numbers.
@@ -293,38 +219,3 @@ def copy_8_words(typing_context, words, at, out, place):
         return context.get_dummy_value()
 
     return types.void(words, types.int64, out, types.int64), generate
-
-
-@intrinsic
-def add_rows_of_16(typing_context, rows, listed, count, sums):
-    """Add the first `count` of the rows (float32, 16 columns) that `listed` (int32) numbers to
-    `sums` (float32), one after another: the sums stay in a register.
-
-    `listed` has SOON more numbers, of any value: these rows are on their way before their turn.
-    """
-
-    def generate(context, builder, signature, arguments):
-        vector = ir.VectorType(ir.FloatType(), 16)
-        start, numbers, totals = (
-            _array(context, builder, signature, arguments, place) for place in (0, 1, 3)
-        )
-        kind = ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer(), _INDEX, _INDEX, _INDEX])
-        call = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-
-        def place_of(index):
-            row = builder.sext(builder.load(builder.gep(numbers, [index])), _WORD)
-            return builder.mul(row, ir.Constant(_WORD, 16))
-
-        zero = ir.Constant(_WORD, 0)
-        total = cgutils.alloca_once_value(builder, _load(builder, totals, zero, vector, 4))
-        with cgutils.for_range(builder, arguments[2]) as loop:
-            soon = place_of(builder.add(loop.index, ir.Constant(_WORD, SOON)))
-            line = builder.bitcast(builder.gep(start, [soon]), _BYTE.as_pointer())
-            # a read (0), to be kept in all caches (3), of data (1)
-            builder.call(call, [line, *(ir.Constant(_INDEX, value) for value in (0, 3, 1))])
-            row = _load(builder, start, place_of(loop.index), vector, 4)
-            builder.store(builder.fadd(builder.load(total), row), total)
-        _store(builder, builder.load(total), totals, zero, 4)
-        return context.get_dummy_value()
-
-    return types.void(rows, listed, types.int64, sums), generate

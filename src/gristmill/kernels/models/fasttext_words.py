@@ -1,5 +1,5 @@
 """The rows of a text's words in a fastText model: a table of words that were met has most of them,
-and what is new is looked up in the model, many words at once, and takes its slot.
+and what is new is looked up in the model and takes its slot.
 
 Equality with the library needs its order: a word's own row, then those of its n-grams in the order
 of the text. Of the n-grams few survive a model's pruning: a bitmap tells which.
@@ -19,22 +19,14 @@ from gristmill.kernels.jit.groups import (
     ReadInt64s,
     ReadUint32s,
     ReadUint64Rows,
-    Uint32s,
     Uint64Rows,
-    Uint64s,
 )
 from gristmill.kernels.jit.lanes import copy_8_words
-from gristmill.kernels.jit.loads import count_trailing_zeros, load_u64, prefetch
+from gristmill.kernels.jit.loads import load_u64
 from gristmill.kernels.models.subwords import (
     BASIS,
-    CLOSE,
     KEY_BYTES,
     MASKS,
-    MOST_KINDS,
-    OPEN,
-    PITCH,
-    PLACES,
-    find_ngrams,
     hash_byte,
     is_kept,
     list_ngrams,
@@ -44,17 +36,14 @@ from gristmill.kernels.models.subwords import (
 from gristmill.tables.columns import on_lines
 
 LABEL = np.uint64(int.from_bytes(b"__label_", "little"))
-LOW = np.uint64(2**32 - 1)
 FREE = np.uint64(2**64 - 1)
 LONGEST = 8  # n-grams, in characters
 MOST_SIZES = 7  # of n-grams
 # numbers of a slot of the table of words, in words of 8 bytes: rows, how many, the key; of a model
 # that is pruned, and of one that has a row for each n-gram
-NARROW, WIDE = 8, 24
+NARROW, WIDE = 8, 32
 SLOT_BYTES = 1 << 23  # of all slots
 ENDED = np.int64(-1)
-CHUNK = 32  # words that are looked up together
-WIDE_BYTES = np.uint64(0x8080808080808080)
 
 
 class FastTextModel(NamedTuple):
@@ -95,14 +84,6 @@ class TextBlock(NamedTuple):
     edges: Int32s  # where words begin and end, in turns
     keys: Uint64Rows  # (3, words): two numbers of each, and its slot
     masks: ReadBytes  # subwords.MASKS
-    missed: Int32s  # words that are not known
-    # Of CHUNK words, for subwords.find_ngrams. The letters are the bytes of `spelt`.
-    spelt: Uint64s
-    letters: Bytes
-    ends: Int32s
-    hashes: Uint32s
-    found: Int32s
-    events: Uint64s
 
 
 @helper
@@ -171,121 +152,15 @@ def hash_word(text, begin, end):
 
 
 @helper
-def _hash_missed(text, edges, number, keys, known, table):
-    """The hashes of the words that are not known, as the upper half of keys[2]. Where they are in
-    the dictionary's table is on its way then.
-    """
-    width = known.shape[1]
-    mask = np.uint32(len(table) - 1)
-    for w in range(number):
-        slot = np.int64(keys[2, w])
-        if known[slot, width - 2] != keys[0, w] or known[slot, width - 1] != keys[1, w]:
-            value = hash_word(text, np.int64(edges[2 * w]), np.int64(edges[2 * w + 1]))
-            keys[2, w] |= np.uint64(value) << np.uint64(32)
-            prefetch(table, np.int64(value & mask) * 2)
-
-
-@helper
-def _find_missed(keys, number, known, edges, missed):
-    """Return the words of ASCII bytes that have a key and are not known: missed[:n]; n."""
-    width = known.shape[1]
-    count = np.int64(0)
-    for w in range(number):
-        slot = np.int64(keys[2, w] & LOW)
-        some = (known[slot, width - 2] ^ keys[0, w]) | (known[slot, width - 1] ^ keys[1, w])
-        short = edges[2 * w + 1] - edges[2 * w] <= KEY_BYTES
-        plain = (keys[0, w] | keys[1, w]) & WIDE_BYTES == 0
-        missed[count] = w
-        count += np.int64((some != 0) & short & plain)
-    return count
-
-
-@helper
-def _spell(edges, keys, missed, spelt, letters, ends):
-    """Write the letters of words, as find_ngrams takes them."""
-    for k in range(len(missed)):
-        w = missed[k]
-        at = k * (PITCH // 8)
-        first, second = keys[0, w], keys[1, w]
-        spelt[at] = first << np.uint64(8) | np.uint64(OPEN)
-        spelt[at + 1] = second << np.uint64(8) | first >> np.uint64(56)
-        spelt[at + 2] = second >> np.uint64(56)
-        ends[k] = edges[2 * w + 1] - edges[2 * w] + 1
-        letters[k * PITCH + ends[k]] = CLOSE
-
-
-@helper
-def _learn(block, missed, model, known):
-    """Write what is known of words into their slots, where the rows have room."""
-    edges, keys, found, events = block.edges, block.keys, block.found, block.events
-    text, entries, entry_offsets, table = (
-        block.text,
-        model.entries,
-        model.entry_offsets,
-        model.table,
-    )
-    kept, kept_before, words = model.kept, model.kept_before, model.words
-    width = known.shape[1]
-    kinds = model.longest - model.shortest + 1
-    mask = np.int64(len(table) - 1)
-    for m in range(len(missed)):
-        w = missed[m]
-        begin, end = np.int64(edges[2 * w]), np.int64(edges[2 * w + 1])
-        value = np.uint32(keys[2, w] >> np.uint64(32))
-        entry = np.int64(-1)
-        if table[np.int64(value) & mask, 1] != FREE:
-            entry = find_entry(text, begin, end - begin, value, entries, entry_offsets, table)
-        first, second, slot = keys[0, w], keys[1, w], np.int64(keys[2, w] & LOW)
-        if entry >= words or entry == model.end_of_line or (first == LABEL and end - begin > 8):
-            continue
-        for k in range(width):
-            known[slot, k] = 0
-        count = np.int64(0)
-        if entry >= 0:
-            known[slot, 0] = np.uint64(entry)
-            count = 1
-        at = m * MOST_KINDS
-        left = np.uint64(0)
-        for kind in range(kinds):
-            left |= events[at + kind]
-        while left:
-            place = count_trailing_zeros(left)
-            left &= left - np.uint64(1)
-            for kind in range(kinds):
-                if (events[at + kind] >> np.uint64(place)) & np.uint64(1) == 0:
-                    continue
-                bucket = np.uint32(found[(at + kind) * PLACES + place])
-                row = np.uint64(ngram_row(bucket, kept, kept_before, words))
-                if count < 2 * width - 5:
-                    known[slot, count >> 1] |= row << np.uint64(32 * (count & 1))
-                count += 1
-        if count <= 2 * width - 5:
-            known[slot, width - 3] |= np.uint64(count) << np.uint64(32)
-            known[slot, width - 2], known[slot, width - 1] = first, second
-
-
-@helper
 def list_rows(block, number, model, listed, known):
     """List the rows of a block's words and n-grams, in the order of the text; (how many, whether a
     word ended the text).
     """
-    edges, keys, missed = block.edges, block.keys, block.missed
-    shortest, longest, buckets, kept = model.shortest, model.longest, model.buckets, model.kept
-    letters, ends, hashes = block.letters, block.ends, block.hashes
-    found, events = block.found, block.events
-    _hash_missed(block.text, edges, number, keys, known, model.table)
-    new = _find_missed(keys, number, known, edges, missed)
-    for first in range(0, new, CHUNK):
-        some = missed[first : min(first + CHUNK, new)]
-        _spell(edges, keys, some, block.spelt, letters, ends)
-        find_ngrams(
-            *(letters, ends, len(some), shortest, longest), *(buckets, kept, hashes, found, events)
-        )
-        _learn(block, some, model, known)
+    edges, keys = block.edges, block.keys
     width = known.shape[1]
     count = np.int64(0)
     for w in range(number):
-        slot = np.int64(keys[2, w] & LOW)
+        slot = np.int64(keys[2, w])
         if known[slot, width - 2] == keys[0, w] and known[slot, width - 1] == keys[1, w]:
             for k in range(0, width, 8):
                 copy_8_words(known, slot * width + k, listed, count + 2 * k)
@@ -293,9 +168,7 @@ def list_rows(block, number, model, listed, known):
             continue
         begin = count
         start, end = np.int64(edges[2 * w]), np.int64(edges[2 * w + 1])
-        value = np.uint32(keys[2, w] >> np.uint64(32))
-        if value == 0:  # another word took its slot
-            value = hash_word(block.text, start, end)
+        value = hash_word(block.text, start, end)
         count = _list_word(block.text, start, end, value, model, listed, begin)
         if count == ENDED:
             return begin, True
@@ -366,19 +239,11 @@ def limits(
 
 def text_block(room: int) -> TextBlock:
     """Return arrays for a block of `room` places."""
-    spelt = np.zeros(CHUNK * PITCH // 8, np.uint64)
     return TextBlock(
         np.empty(room, np.uint8),
         np.empty(room + 1 + 64, np.int32),
         np.empty((3, room), np.uint64),
         MASKS,
-        np.empty(room, np.int32),
-        spelt,
-        spelt.view(np.uint8),
-        np.empty(CHUNK, np.int32),
-        np.empty(PLACES, np.uint32),
-        np.empty(CHUNK * MOST_KINDS * PLACES, np.int32),
-        np.empty(CHUNK * MOST_KINDS, np.uint64),
     )
 
 

@@ -5,7 +5,6 @@ as keys of a table, and the rows of the n-grams that a model kept.
 import numpy as np
 
 from gristmill.kernels.jit.compile import helper
-from gristmill.kernels.jit.lanes import buckets_of_16, fnv1a_of_16, remainders_of_16
 from gristmill.kernels.jit.loads import (
     count_continuations,
     count_ones,
@@ -15,15 +14,12 @@ from gristmill.kernels.jit.loads import (
     write_ones,
 )
 
-MOST_UINT32 = np.uint64(2**32 - 1)
 BASIS, PRIME = np.uint32(2166136261), np.uint32(16777619)
 OPEN, CLOSE = np.uint8(0x3C), np.uint8(0x3E)  # < and >, around each word
 BLANK = np.uint8(0x20)
 PAD = 72  # blanks behind a text: 64 bytes are read at once
-PLACES = 16  # where n-grams of a word that has a key begin, its < among them
+PLACES = 16  # bytes of a key, one of which is always 0
 KEY_BYTES = PLACES - 1  # of a word that has a key, at most
-PITCH = 40  # bytes from one word's letters to the next one's
-MOST_KINDS = 8  # sizes of n-grams, at most
 # 0 and 1 are no bytes of a word's, and begin no key: what a word without one has
 NO_KEY = np.uint64(0), np.uint64(1)
 FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -178,40 +174,6 @@ def list_ngrams(text, begin, end, model, listed, count):
                 listed[count] = ngram_row(bucket, kept, model.kept_before, model.words)
                 count += 1
     return count
-
-
-@helper
-def find_ngrams(letters, ends, number, shortest, longest, buckets, kept, hashes, found, events):
-    """Of the first `number` words of at most KEY_BYTES ASCII bytes their n-grams at all places at
-    once: found[w, size - shortest, place] the bucket, and bit `place` of
-    events[w, size - shortest] whether it is within the word and kept.
-
-    letters[PITCH * w:] has < and the word and >, ends[w] the place of this >; hashes (PLACES,) is
-    for the while.
-    """
-    modulus = np.uint32(buckets)
-    inverse = np.uint32(min((np.uint64(1) << np.uint64(32)) // np.uint64(buckets), MOST_UINT32))
-    pitch = MOST_KINDS * PLACES
-    for w in range(number):
-        for k in range(PLACES):
-            hashes[k] = BASIS
-        for size in range(1, longest + 1):
-            fnv1a_of_16(hashes, letters, w * PITCH + size - 1)
-            kind = size - shortest
-            if kind < 0:
-                continue
-            at = w * pitch + kind * PLACES
-            some = np.uint64((1 << PLACES) - 1)
-            if len(kept) == 0:
-                remainders_of_16(hashes, modulus, inverse, found, at)
-            else:
-                some = buckets_of_16(hashes, modulus, inverse, kept, found, at)
-            fit = ends[w] - size + 2  # places where one of this size ends at the > or before
-            if size == 1:  # neither < nor > alone
-                some &= ~np.uint64(1)
-                fit -= 1
-            below = (np.uint64(1) << np.uint64(max(fit, 0))) - np.uint64(1)
-            events[w * MOST_KINDS + kind] = some & below
 
 
 @helper
