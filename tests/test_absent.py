@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import gristmill.pipeline
+from gristmill import run
 from gristmill.engine.engine import WorkerDied
 from gristmill.errors import REASONS, SourceError, error_reason, reason_of_file
-from gristmill.pipeline import ShardsFailed, run
+from gristmill.pipeline import ShardsFailed
 from gristmill.store.http.settings import Settings
 from tests.support import ROOT, faults
 from tests.support.corpora import jsonl, pages

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gristmill import run
 from gristmill.corpus.corpus import Corpus, versions
 from gristmill.corpus.formats import FORMAT_VERSIONS
 from gristmill.phases.all_phases import PHASES
-from gristmill.pipeline import run
 from gristmill.store.manifest import decode
 from tests.support.corpora import lay_out
 from tests.support.every_phase import lay_out_all, phases_of

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from gristmill import Tokenizer
 from gristmill.errors import RecipeError
 from gristmill.filters.models import model_file
-from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.tokens.tokenizer_file import MOST_IDS
 from tests.support import ROOT
 from tests.support.hostile_models import BYTES, RANKS, TOKENIZERS, tokenizer

@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gristmill
-from gristmill.pipeline import run
-from gristmill.tokens.tokenizer import Tokenizer
+from gristmill import Tokenizer, run
 from tests.support.corpora import RECIPE, digests, jsonl, lay_out, pages
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import init, rejudge, run, verify, why
+from gristmill import init, rejudge, run, train_classifier, verify, why
 from gristmill.store.manifest import decode
-from gristmill.training.train_models import train_classifier
 from tests.support.corpora import article, digests, jsonl
 from tests.support.fasttext_files import LABELS, assemble
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gristmill.pipeline import run
+from gristmill import run
 from gristmill.store.manifest import decode
 from gristmill.tokens import tokenizer as tokenizers_of
 from tests.support.corpora import article, jsonl

@@ -11,17 +11,13 @@ from pathlib import Path
 import pytest
 
 import gristmill
-from gristmill import RecipeError, export, run
+from gristmill import RecipeError, export, rejudge, run, size, train_perplexity, train_tokenizer
 from gristmill.filters.api.step_inputs import find
 from gristmill.recipe import for_files, load, parse
-from gristmill.reports.planning.rejudge import rejudge
-from gristmill.reports.planning.size import size
 from gristmill.store.cache import Cache
 from gristmill.store.http.settings import Settings
 from gristmill.store.http.transfer import Transfer
 from gristmill.tokens.tokenizer import load as load_tokenizer
-from gristmill.training.train_models import train_perplexity
-from gristmill.training.train_tokenizer import train_tokenizer
 from gristmill.user_input import set_key
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl

@@ -12,8 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import RecipeError, VerificationError, export, run, train_tokenizer
-from gristmill.reports.documents.copies import copies
+from gristmill import RecipeError, VerificationError, copies, export, run, train_tokenizer
 from tests.support.corpora import article, digests, jsonl
 from tests.support.crawls import crawl, digest_of, recipe, verdicts
 from tests.support.duplicates import edited

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 import gristmill
+from gristmill import duplicates, run
 from gristmill.corpus.corpus import Corpus
 from gristmill.errors import MachineError, VerificationError
-from gristmill.pipeline import run
-from gristmill.reports.documents.duplicates import duplicates
 from tests.support.command import command_line
 from tests.support.corpora import RECIPE, digests, lay_out
 

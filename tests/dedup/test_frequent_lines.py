@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import gristmill
+from gristmill import lines as frequent
+from gristmill import run
 from gristmill.dedup.lines import line_counts
 from gristmill.dedup.settings import FrequentLines
 from gristmill.engine.relations import duckdb_with
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.pipeline import run
-from gristmill.reports.documents.repeated_lines import frequent
 from gristmill.tables import schema
 from tests.support.command import command_line
 from tests.support.corpora import article, digests, jsonl

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gristmill
+from gristmill import run
 from gristmill.dedup.substrings import repeated_spans, windows
 from gristmill.errors import RecipeError
-from gristmill.pipeline import run
 from tests.support import naive_substrings, strategies
 from tests.support.corpora import article, digests, jsonl
 from tests.support.every_phase import in_process

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from gristmill import run
 from gristmill.errors import RecipeError
-from gristmill.pipeline import run
 from tests.support.corpora import jsonl, pages
 
 CODE = """

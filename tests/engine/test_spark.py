@@ -21,11 +21,9 @@ from typing import Any
 import pytest
 
 import gristmill
-from gristmill import RecipeError, run, verify
+from gristmill import RecipeError, run, train_perplexity, train_tokenizer, verify
 from gristmill.engine import nodes
 from gristmill.engine.spark import work
-from gristmill.training.train_models import train_perplexity
-from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support import ROOT, four_languages
 from tests.support.corpora import article, digests, jsonl, pages
 from tests.support.duplicates import edited, real_documents

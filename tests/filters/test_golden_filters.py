@@ -16,7 +16,7 @@ import pytest
 import tomli_w
 
 import gristmill
-from gristmill import filters
+from gristmill import filters, train_classifier, train_perplexity
 from gristmill.corpus.corpus import versions
 from gristmill.errors import ArgumentError, RecipeError
 from gristmill.filters.api import registry
@@ -31,7 +31,6 @@ from gristmill.store.cache import Cache
 from gristmill.store.http.client import Settings
 from gristmill.store.http.transfer import Transfer
 from gristmill.tables import schema
-from gristmill.training.train_models import train_classifier, train_perplexity
 from tests.support.corpora import article, jsonl
 from tests.support.fasttext_files import assemble
 

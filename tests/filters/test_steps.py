@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import RecipeError, run, verify, why
+from gristmill import RecipeError, init, run, verify, why
 from gristmill.filters.api import step_inputs
 from gristmill.phases.inputs import inputs
 from gristmill.phases.inputs.plan import Plan
-from gristmill.recipe import PRESETS, for_files, init, load, packaged, parse
+from gristmill.recipe import PRESETS, for_files, load, packaged, parse
 from gristmill.store.manifest import decode
 from tests.support.corpora import article, digests, jsonl, pages, record, wet
 from tests.support.faults import site

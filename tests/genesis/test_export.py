@@ -15,10 +15,8 @@ import numpy as np
 import pytest
 
 import gristmill
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus, export, grow_tokenizer
 from gristmill.store.parts import to_json
-from gristmill.trainer_formats.export import export
-from gristmill.training.grow_tokenizer import grow_tokenizer
 from tests.support.corpora import article, jsonl
 from tests.support.skips import missing
 

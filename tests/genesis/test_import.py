@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus, export, import_tokens
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.trainer_formats.export import export
-from gristmill.trainer_formats.import_tokens import import_tokens
 from tests.support.skips import missing
 from tests.support.token_corpora import token_corpus
 from tests.support.trainer_readers import word_tokenizer

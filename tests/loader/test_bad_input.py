@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.errors import GristmillError, MachineError, RecipeError, VerificationError
 from gristmill.loader.ledger import seen
 from gristmill.loader.loader import Loader

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader import masks
 from gristmill.loader.ledger import Ledger

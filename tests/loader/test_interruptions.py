@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.loader import batch_maker
 from gristmill.loader.batch import Batch
 from gristmill.loader.loader import Loader

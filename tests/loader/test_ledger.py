@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.loader import coverage
 from gristmill.loader.ledger import lines, seen

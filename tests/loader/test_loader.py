@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.bench_loader import bench_loader
 from gristmill.loader.ledger import seen

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.kernels.loading.runs import Runs
 from gristmill.loader.packing import AlignedWindows, BestFitWindows, PackedSource

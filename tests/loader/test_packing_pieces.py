@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Library
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.kernels.packing import lengths as kernels
 from gristmill.loader import masks

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus, grow_tokenizer
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan
 from gristmill.store.proof import PROOF, seal
-from gristmill.training.grow_tokenizer import grow_tokenizer
 from tests.support import strategies
 from tests.support.naive_order import numbered, stream
 from tests.support.token_corpora import token_corpus

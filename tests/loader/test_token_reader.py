@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.errors import VerificationError
 from gristmill.kernels.loading.runs import Runs
 from gristmill.loader import token_reader

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.loader.bench_loader import step_ratio
 from gristmill.loader.loader import Loader
 from gristmill.loader.plan import LoaderPlan

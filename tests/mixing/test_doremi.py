@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
+from gristmill import losses
 from gristmill.errors import GristmillError, MachineError, RecipeError, VerificationError
 from gristmill.mixing import doremi as doremi_module
 from gristmill.mixing import proxy
 from gristmill.mixing.doremi import doremi, lines
-from gristmill.reports.tokens.losses import losses
 from gristmill.system.ownership import MARKER
 from tests.support.token_corpora import texts_of_sizes, token_corpus
 

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill import Loader
+from gristmill import Loader, LoaderPlan
 from gristmill.errors import RecipeError
-from gristmill.loader.plan import LoaderPlan
 from gristmill.mixing.mix import make_stages, mix, plan_stages
 from gristmill.recipe.mix_settings import Mix, MixStage
 from tests.support import strategies

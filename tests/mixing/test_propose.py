@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gristmill import LoaderPlan
 from gristmill.errors import RecipeError
-from gristmill.loader.plan import LoaderPlan
 from gristmill.mixing.propose import propose_mixes
 from tests.support.token_corpora import token_corpus
 

@@ -17,11 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gristmill import GristmillError
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import GristmillError, TokenCorpus, grow_tokenizer, seen
 from gristmill.errors import MachineError, RecipeError, SourceError, VerificationError
 from gristmill.loader.batch import Batch
-from gristmill.loader.ledger import seen
 from gristmill.network.node.node import Node
 from gristmill.network.node.node_cache import NodeCache
 from gristmill.network.node.node_loader import NodeLoader
@@ -30,7 +28,6 @@ from gristmill.network.node.rotation import PlateauRule
 from gristmill.network.node.view_manifest import shard_paths
 from gristmill.store import manifest as manifests
 from gristmill.store.proof import seal
-from gristmill.training.grow_tokenizer import grow_tokenizer
 from tests.support.command import command_line
 from tests.support.corpora import jsonl
 from tests.support.published import point, published, put

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.errors import MachineError, SourceError, VerificationError
 from gristmill.network.node.node_cache import CacheLimitError, NodeCache, View
 from gristmill.store import manifest as manifests

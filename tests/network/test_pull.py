@@ -13,15 +13,13 @@ from typing import Any
 
 import pytest
 
-from gristmill import verify
+from gristmill import run, train_tokenizer, verify
 from gristmill.errors import RecipeError, SourceError, VerificationError
 from gristmill.network.releases import layout
 from gristmill.network.releases.publish import publish
 from gristmill.network.releases.pull import check_places, pull
-from gristmill.pipeline import run
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import Part
-from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support.command import command_line
 from tests.support.corpora import digests, jsonl, pages
 from tests.support.every_phase import in_process

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import LoaderPlan, TokenCorpus
 from gristmill.errors import RecipeError
 from gristmill.loader.order import SegmentOrder
-from gristmill.loader.plan import LoaderPlan
 from gristmill.network.node.rotation import PlateauRule, exhausted_at
 from tests.support import strategies
 from tests.support.naive_order import numbered

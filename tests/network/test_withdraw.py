@@ -12,17 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import gristmill
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import Loader, TokenCorpus, TokenDocuments, export, stats, verify, why
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.loader.loader import Loader
 from gristmill.network.releases.publish import withdrawn_documents
 from gristmill.network.withdrawal.withdraw import withdraw
-from gristmill.reports.documents.why import why
-from gristmill.reports.integrity.verify import verify
-from gristmill.reports.tokens.stats import stats
 from gristmill.store.manifest import decode
-from gristmill.trainer_formats.export import export
-from gristmill.trainer_formats.token_source import TokenDocuments
 from tests.support.corpora import article, jsonl
 from tests.support.skips import missing
 from tests.support.token_corpora import token_corpus

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import gristmill
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus, why
 from gristmill.errors import RecipeError, VerificationError
 from gristmill.network.releases import layout
 from gristmill.network.releases.cdn import CloudFront
@@ -23,7 +23,6 @@ from gristmill.network.trust.trust_metadata import RoleChange
 from gristmill.network.withdrawal import withdraw_release as module
 from gristmill.network.withdrawal.withdraw import withdraw
 from gristmill.network.withdrawal.withdraw_release import withdraw_release
-from gristmill.reports.documents.why import why
 from tests.support.corpora import article, jsonl
 from tests.support.every_phase import in_process
 from tests.support.releases import bucket, distribution, everything_at, names

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from gristmill import run
 from gristmill.engine.local import LocalSession
 from gristmill.phases.output import assemble, shuffle
 from gristmill.phases.output.shuffle import RawShardTokens, fits
-from gristmill.pipeline import run
 from tests.support.every_phase import in_process
 from tests.support.scored import RECIPE, lay_out
 

@@ -10,11 +10,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from gristmill import run, status, verify, why
 from gristmill.errors import RecipeError
-from gristmill.pipeline import dry_run, run
-from gristmill.reports.documents.why import why
-from gristmill.reports.integrity.verify import verify
-from gristmill.reports.status import lines, status
+from gristmill.pipeline import dry_run
+from gristmill.reports.status import lines
 from tests.support.corpora import digests, jsonl
 
 WITHOUT_TOKENS = '[[source]]\nname = "web"\nfiles = ["raw/*.jsonl"]\n'

@@ -10,9 +10,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import rejudge, run, verify, why
+from gristmill import rejudge, run, train_classifier, train_perplexity, verify, why
 from gristmill.store.manifest import decode
-from gristmill.training.train_models import train_classifier, train_perplexity
 from tests.support.corpora import article, digests, jsonl
 
 RECIPE = """

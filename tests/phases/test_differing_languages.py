@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import rejudge, run, verify, why
-from gristmill.dedup.settings import Deduplicate, Near
+from gristmill import Near, rejudge, run, verify, why
+from gristmill.dedup.settings import Deduplicate
 from gristmill.dedup.shard_tables import ShardTables
 from gristmill.errors import RecipeError
 from gristmill.network.hub.corpus_card import about

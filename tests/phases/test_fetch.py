@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import gristmill
+from gristmill import run
 from gristmill.errors import VerificationError
-from gristmill.pipeline import run
 from tests.support import faults
 from tests.support.command import command_line
 from tests.support.corpora import digests, jsonl, pages, wet

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from gristmill import run, size
 from gristmill.errors import GristmillError, RecipeError, SourceError
 from gristmill.phases.inputs import list_lines
 from gristmill.phases.inputs.sources import Credentials, Listed, expand
-from gristmill.pipeline import dry_run, run
+from gristmill.pipeline import dry_run
 from gristmill.recipe import Source
-from gristmill.reports.planning.size import size
 from gristmill.store.cache import Cache
 from gristmill.store.http.hosts import PUBLIC
 from gristmill.store.http.settings import Settings, merge_settings

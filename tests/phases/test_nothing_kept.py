@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gristmill.pipeline import run
-from gristmill.reports.page.check import check
-from gristmill.reports.status import lines, status
+from gristmill import check, run, status
+from gristmill.reports.status import lines
 from tests.support.command import command_line
 from tests.support.corpora import jsonl
 

@@ -13,19 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 
+from gristmill import explore, run, size, status, train_tokenizer, verify, why, withdraw
 from gristmill.errors import RecipeError
-from gristmill.network.withdrawal.withdraw import withdraw
 from gristmill.phases.inputs import packs
 from gristmill.phases.rounds import ShardsFailed
-from gristmill.pipeline import dry_run, run
-from gristmill.reports.documents.explore import explore
-from gristmill.reports.documents.why import why
+from gristmill.pipeline import dry_run
 from gristmill.reports.integrity.consistency import check_consistency
-from gristmill.reports.integrity.verify import verify
-from gristmill.reports.planning.size import size
-from gristmill.reports.status import status
 from gristmill.store import manifest as manifests
-from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support.corpora import digests, jsonl
 from tests.support.every_phase import in_process
 

@@ -10,9 +10,9 @@ import pytest
 import tomli_w
 
 import gristmill
-from gristmill import pipeline
+from gristmill import Near, pipeline
 from gristmill.corpus.corpus import Corpus
-from gristmill.dedup.settings import Deduplicate, FrequentLines, Near, Substrings
+from gristmill.dedup.settings import Deduplicate, FrequentLines, Substrings
 from gristmill.phases.all_phases import NAMES, PHASES, STOPS, is_last
 from gristmill.phases.phase import Output, narrow
 from gristmill.phases.process.process import PROCESS

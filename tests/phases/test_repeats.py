@@ -15,21 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus, diff, export, run, size, stats, status, verify, why
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.pipeline import run
 from gristmill.recipe import parse
-from gristmill.reports.diff import diff
 from gristmill.reports.documents.why import lines as why_lines
-from gristmill.reports.documents.why import why
-from gristmill.reports.integrity.verify import verify
-from gristmill.reports.planning.size import size
-from gristmill.reports.status import status
-from gristmill.reports.tokens.stats import stats
 from gristmill.tokens import shards, sorted_runs
 from gristmill.tokens.shards import Apart
 from gristmill.tokens.sorted_runs import placed
-from gristmill.trainer_formats.export import export
 from tests.support.corpora import digests
 from tests.support.every_phase import in_process
 from tests.support.manifests import forge

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from gristmill import verify
-from gristmill.pipeline import run
+from gristmill import run, verify
 from tests.support.command import command_line
 from tests.support.corpora import digests
 from tests.support.every_phase import in_process

@@ -14,13 +14,11 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill import verify
+from gristmill import run, train_tokenizer, verify
 from gristmill.errors import RecipeError
-from gristmill.pipeline import run
 from gristmill.recipe import parse
 from gristmill.store.proof import Reading
 from gristmill.tokens import shards as shards_module
-from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support import strategies
 from tests.support.corpora import article, digests, jsonl, pages
 from tests.support.every_phase import in_process

@@ -17,14 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gristmill import run, verify
 from gristmill.corpus.similar_documents import TABLE, digests, similar_documents
 from gristmill.dedup.near.near_stage import PAIRS_FOUND
 from gristmill.dedup.near.similar_kept import SIMILAR, similar_kept
 from gristmill.errors import Damaged
 from gristmill.phases.output.validation import caveat
-from gristmill.pipeline import run
 from gristmill.recipe import Recipe, Source
-from gristmill.reports.integrity.verify import verify
 from tests.support import strategies
 from tests.support.corpora import WORDS, article, jsonl, lay_out
 from tests.support.corpora import digests as digests_of

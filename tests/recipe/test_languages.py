@@ -9,8 +9,7 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import rejudge, run, verify, why
-from gristmill.corpus.funnel import Funnel
+from gristmill import Funnel, rejudge, run, verify, why
 from gristmill.errors import RecipeError
 from gristmill.recipe import PRESETS, Recipe, for_files, load, make_step, packaged, parse, stored
 from gristmill.store.manifest import decode

@@ -17,10 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import gristmill
-from gristmill import RecipeError, VerificationError
+from gristmill import RecipeError, VerificationError, run
 from gristmill.corpus import clusters
 from gristmill.corpus.corpus import Corpus
-from gristmill.pipeline import run
 from gristmill.reports.documents.duplicates import duplicates, lines
 from gristmill.tables import schema
 from tests.support import ROOT

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from gristmill import train_tokenizer
+from gristmill import Tokenizer, train_tokenizer
 from gristmill.errors import RecipeError
 from gristmill.reports.tokens.losses import lines, losses
-from gristmill.tokens.tokenizer import Tokenizer
 from tests.support.skips import missing
 from tests.support.token_corpora import token_corpus
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import RecipeError, SourceError
-from gristmill.pipeline import run
+from gristmill import RecipeError, SourceError, run
 from gristmill.reports.planning.size import Meter, SampleRun, line, lines, size, spread
 from gristmill.reports.planning.size_sample import SampledShard, cut
 from gristmill.store.http.settings import Settings

@@ -15,15 +15,12 @@ import tldextract
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gristmill import Tokenizer, export, import_tokens, run
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.pipeline import run
 from gristmill.reports.documents import document_tables
 from gristmill.reports.tokens import token_counts
 from gristmill.reports.tokens.stats import stats
 from gristmill.reports.tokens.stats_lines import lines
-from gristmill.tokens.tokenizer import Tokenizer
-from gristmill.trainer_formats.export import export
-from gristmill.trainer_formats.import_tokens import import_tokens
 from tests.support import strategies
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl, lay_out, pages

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 import gristmill
+from gristmill import ReleaseReader, publish, withdraw
 from gristmill.errors import RecipeError, SourceError
-from gristmill.network.releases.publish import publish
-from gristmill.network.releases.release import ReleaseReader
 from gristmill.network.releases.status_remote import lines, rate_line, status_of_release, watched
-from gristmill.network.withdrawal.withdraw import withdraw
 from gristmill.reports.status import status, status_question
 from tests.support.command import command_line
 from tests.support.corpora import article, jsonl

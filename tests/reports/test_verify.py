@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import gristmill
+from gristmill import run
 from gristmill.errors import RecipeError, VerificationError
-from gristmill.pipeline import run
 from gristmill.reports.diff import lines
 from gristmill.store import manifest as manifests
 from gristmill.store.parts import hash_file

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import gristmill
+from gristmill import check
 from gristmill.errors import SourceError
-from gristmill.reports.page.check import check
 from gristmill.source.rows import Fields
 from tests.support.corpora import record
 from tests.support.shards import read

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from gristmill import run
 from gristmill.errors import RecipeError
-from gristmill.pipeline import run
 from tests.support import ROOT
 
 CODE = (ROOT / "tests/additions/source/src/gristmill/source/form_feeds.py").read_text("utf-8")

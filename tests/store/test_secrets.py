@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gristmill import run
 from gristmill.errors import RecipeError, SourceError
 from gristmill.phases.inputs.sources import Credentials
-from gristmill.pipeline import dry_run, run
+from gristmill.pipeline import dry_run
 from gristmill.recipe import Source
 from gristmill.store.cache import Cache
 from gristmill.store.http import secrets

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.loader.batch import Batch
 from gristmill.loader.packing import AlignedWindows, BestFitWindows, PackedSource
 from gristmill.loader.token_reader import TokenReader

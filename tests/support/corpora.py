@@ -6,7 +6,7 @@ import json
 import random
 from pathlib import Path
 
-from gristmill.pipeline import run
+from gristmill import run
 from gristmill.store.manifest import decode
 
 WORDS = (

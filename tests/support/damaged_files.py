@@ -20,9 +20,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from gristmill import pipeline
-from gristmill.loader.plan import LoaderPlan
-from gristmill.training.train_models import train_classifier, train_perplexity
+from gristmill import LoaderPlan, pipeline, train_classifier, train_perplexity
 from tests.support.command import command_line
 from tests.support.corpora import RECIPE, article, jsonl, lay_out, pages, record
 from tests.support.fasttext_files import packaged

@@ -22,7 +22,8 @@ from torch.distributed import checkpoint
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
-from gristmill.loader.torch_dataset import TokenDataset, on_device
+from gristmill import TokenDataset
+from gristmill.loader.torch_dataset import on_device
 
 
 def rank_of_run(job: dict[str, Any], number: int, rank: int) -> None:

@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from gristmill import Near
 from gristmill.dedup.duplicates import deduplicate
 from gristmill.dedup.near import candidates, jaccard, keeper_rounds, key_partitions, signature_rows
-from gristmill.dedup.settings import Deduplicate, Near
+from gristmill.dedup.settings import Deduplicate
 from gristmill.dedup.shard_tables import ShardTables
 from gristmill.dedup.signatures import sign
 from gristmill.engine.relations import duckdb_with

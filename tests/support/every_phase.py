@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
+from gristmill import run, train_tokenizer
 from gristmill.engine import engine as engines
 from gristmill.engine.engine import Event, Job
 from gristmill.engine.local import LocalSession, run_here
 from gristmill.phases.all_phases import PHASES
-from gristmill.pipeline import run
-from gristmill.training.train_tokenizer import train_tokenizer
 from tests.support.corpora import article, jsonl, pages
 
 RECIPE = """

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from gristmill.training.train_tokenizer import train_tokenizer
+from gristmill import train_tokenizer
 from tests.support.corpora import jsonl, pages
 
 RECIPE = """

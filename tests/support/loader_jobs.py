@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import Loader, TokenCorpus
 from gristmill.loader.batch import Batch
-from gristmill.loader.loader import Loader
 
 
 def batches_of(

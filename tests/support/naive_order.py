@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import LoaderPlan, TokenCorpus
 from gristmill.loader.permutation import derive_keys
-from gristmill.loader.plan import LoaderPlan
 from tests.support import naive_loading
 
 

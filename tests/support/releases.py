@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gristmill import ReleaseReader
 from gristmill.network.releases import layout
-from gristmill.network.releases.release import CheckedRelease, ReleaseReader
+from gristmill.network.releases.release import CheckedRelease
 from tests.support import servers
 from tests.support.skips import missing
 from tests.support.token_corpora import token_corpus

@@ -20,10 +20,9 @@ import numpy as np
 import pytest
 import typer
 
-from gristmill import pipeline
+from gristmill import LoaderPlan, pipeline
 from gristmill.cli.app import app
 from gristmill.errors import MachineError, RecipeError
-from gristmill.loader.plan import LoaderPlan
 from gristmill.store.bucket.bucket import Bucket
 from gristmill.store.cache import Cache
 from gristmill.system.ownership import (

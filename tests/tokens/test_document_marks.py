@@ -7,16 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus, run, show_tokenizer, stats, status, verify
 from gristmill.errors import RecipeError
-from gristmill.pipeline import run
-from gristmill.reports.integrity.verify import verify
-from gristmill.reports.status import lines, status
-from gristmill.reports.tokens.stats import stats
+from gristmill.reports.status import lines
 from gristmill.store.manifest import Manifest
 from gristmill.tokens.tokenizer import Tokenizer, load
 from gristmill.training.show_tokenizer import lines as shown_lines
-from gristmill.training.show_tokenizer import show_tokenizer
 from tests.support.corpora import article
 from tests.support.hostile_models import END, FLAGS, tokenizer
 from tests.support.spelling_families import FAMILIES, library, template, written

@@ -13,10 +13,10 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gristmill import show_tokenizer
 from gristmill.errors import RecipeError
 from gristmill.tokens import tokenizer as tokenizer_module
 from gristmill.tokens.tokenizer import Tokenizer
-from gristmill.training.show_tokenizer import show_tokenizer
 from tests.support import strategies
 from tests.support.hostile_models import BYTES, CUT, END, FLAGS, tokenizer
 

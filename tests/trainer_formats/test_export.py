@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus
 from gristmill.errors import Damaged, MachineError, RecipeError, VerificationError
 from gristmill.store import manifest as manifests
 from gristmill.system.ownership import MARKER

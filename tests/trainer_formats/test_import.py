@@ -18,9 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill.corpus.token_corpus import TokenCorpus
+from gristmill import TokenCorpus, verify
 from gristmill.errors import GristmillError, RecipeError, VerificationError
-from gristmill.reports.integrity.verify import verify
 from gristmill.store import manifest as manifests
 from gristmill.system.ownership import MARKER
 from gristmill.trainer_formats import IMPORTED

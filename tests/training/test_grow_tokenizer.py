@@ -13,11 +13,10 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gristmill import RecipeError, VerificationError, run
+from gristmill import RecipeError, Tokenizer, VerificationError, run
 from gristmill.kernels.pieces.pattern_names import Pattern
 from gristmill.store.manifest import decode
 from gristmill.tokens.growth_record import TokenizerVersion, check_version, record_version
-from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.training.grow_tokenizer import (
     DEFAULT_SPECIAL,
     grow_tokenizer,

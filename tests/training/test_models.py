@@ -18,13 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill import RecipeError, SourceError, run, verify, why
+from gristmill import RecipeError, SourceError, rejudge, run, verify, why
 from gristmill.filters.models import model_file
 from gristmill.filters.models.classifier import Classifier
 from gristmill.filters.models.perplexity import Perplexity
 from gristmill.filters.models.toxicity import Toxicity
 from gristmill.recipe import parse
-from gristmill.reports.planning.rejudge import rejudge
 from gristmill.source.read import ShardReader
 from gristmill.source.rows import Fields
 from gristmill.training.train_models import show_model, train_classifier, train_perplexity

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from gristmill import RecipeError, run, train_tokenizer
-from gristmill.tokens.tokenizer import Tokenizer
+from gristmill import RecipeError, Tokenizer, run, train_tokenizer
 from gristmill.training.show_tokenizer import TEXT, lines, show_tokenizer
 from tests.support.command import command_line
 

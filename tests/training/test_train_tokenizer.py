@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
-from gristmill import RecipeError, VerificationError, train_tokenizer
+from gristmill import RecipeError, Tokenizer, VerificationError, train_tokenizer
 from gristmill.errors import MachineError, SourceError
 from gristmill.system.memory_use import free_memory
 from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.rank_files import END_OF_TEXT
-from gristmill.tokens.tokenizer import Tokenizer
 from gristmill.training import count_pieces
 from gristmill.training.grow_tokenizer import grow_tokenizer
 from gristmill.training.texts import KEY

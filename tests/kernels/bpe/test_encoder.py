@@ -18,13 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
+from gristmill import Tokenizer
 from gristmill.kernels.bpe import encoder
 from gristmill.kernels.bpe import merges as merging
 from gristmill.kernels.bpe.pairs import LINE_OF_PAIRS, place_of_pair
 from gristmill.tables.columns import utf8_buffers
 from gristmill.tokens.byte_level import BYTE_LEVEL
 from gristmill.tokens.rank_files import END_OF_TEXT
-from gristmill.tokens.tokenizer import Tokenizer, load
+from gristmill.tokens.tokenizer import load
 from tests.support import naive, strategies
 from tests.support.helpers import compiled
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from gristmill.pipeline import run
+from gristmill import run
 from tests.support.corpora import lay_out
 
 VERBS = (

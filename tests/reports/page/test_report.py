@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import gristmill
+from gristmill import run
 from gristmill.filters.api.registry import all_built_in
-from gristmill.pipeline import run
 from gristmill.reports.page import figures, markup, pairs, samples
 from gristmill.reports.page.distributions import Distribution, measured
 from gristmill.reports.page.tables import CorpusTables
