@@ -284,7 +284,7 @@ class Run(NamedTuple):
             closing(make_storage(corpus, engine, self.workers)) as storage,
         ):
             first = set(next_wave(planned.plan, self.recipe, {}, self.workers))
-            first |= {one.number for one in planned.plan.shards if one.sha256 is not None}
+            first |= {shard.number for shard in planned.plan.shards if shard.sha256 is not None}
             runner = PhaseRunner(corpus, engine, self.progress, storage)
             early = None if until == "fetch" else runner
             nodes, begun = (
@@ -294,7 +294,7 @@ class Run(NamedTuple):
             state = self._fetched(planned, nodes, early, state, first)
             if until == "fetch":
                 return Funnel.empty()
-            here = [one for one in state.plan.shards if one.number in state.paths]
+            here = [shard for shard in state.plan.shards if shard.number in state.paths]
             process.check_room(corpus, here, begun=begun)
             rounds = PhaseRounds(
                 runner,
@@ -329,7 +329,7 @@ class Run(NamedTuple):
             every=self.asked.check_inputs,
             on_line=self.progress.line,
         )
-        found = plan.extend(
+        extension = plan.extend(
             old,
             self.recipe,
             self.folder,
@@ -347,7 +347,7 @@ class Run(NamedTuple):
                 self.progress.line,
             ),
         )
-        planned = Planned(*found, compared.same)
+        planned = Planned(*extension, compared.same)
         deduplicate.refuse_appended(
             self.recipe.deduplicate, finished[0] if finished else None, len(planned.plan.shards)
         )
@@ -440,8 +440,12 @@ class Run(NamedTuple):
             begun = process.is_begun(self.corpus)
             meanwhile = ProcessWhileFetching(early, state, begun=begun)
         fetching = self.fetching(planned, wanted, nodes, meanwhile)
-        new = [one for one in state.plan.shards if one.missing is None and one.sha256 is None]
-        looks = local_inputs.looks({file.url for one in new for file in one.parts()}, self.folder)
+        new = [
+            shard for shard in state.plan.shards if shard.missing is None and shard.sha256 is None
+        ]
+        looks = local_inputs.looks(
+            {file.url for shard in new for file in shard.parts()}, self.folder
+        )
         got = fetching.all(
             self.corpus.root,
             self.progress,
@@ -449,7 +453,10 @@ class Run(NamedTuple):
         )
         write_manifest.write_plan(self.corpus, got.plan)
         pinned = {
-            file.url for one in got.plan.shards if one.sha256 is not None for file in one.parts()
+            file.url
+            for shard in got.plan.shards
+            if shard.sha256 is not None
+            for file in shard.parts()
         }
         planned.seen.update({url: look for url, look in looks.items() if url in pinned})
         local_inputs.write_note(self.corpus.root, self.folder, planned.seen)

@@ -107,10 +107,10 @@ def is_scheme(name: Path | str) -> bool:
 
 def store_url(name: Path | str | None) -> str | None:
     """Return the URL of a corpus in an object store; None: it is another name."""
-    found = re.match(r"([a-z0-9]+):/+(.*)", os.fspath(name or ""), re.DOTALL)
-    if found is None or found[1] not in STORE_SCHEMES:
+    match = re.match(r"([a-z0-9]+):/+(.*)", os.fspath(name or ""), re.DOTALL)
+    if match is None or match[1] not in STORE_SCHEMES:
         return None
-    return f"{found[1]}://{found[2]}"
+    return f"{match[1]}://{match[2]}"
 
 
 def refuse_store(name: Path | str) -> None:
@@ -187,21 +187,21 @@ def _numbered(key: str, inside: str, tables: list[Any], word: str, again: str | 
             f"--set {key}: there are {len(tables)} tables at {word!r}, numbered from 0: "
             f"{_named(inside, tables)}"
         )
-    found = [number for number, table in enumerate(tables) if _name(table) == word]
+    numbers = [number for number, table in enumerate(tables) if _name(table) == word]
     if again is not None:
-        found = found[int(again) : int(again) + 1]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+        numbers = numbers[int(again) : int(again) + 1]
+    if len(numbers) == 1:
+        return numbers[0]
+    if not numbers:
         raise RecipeError(
             f"--set {key}: there is no {inside} "
             f"{word!r}{f' number {again}' if again else ''}; there are "
             f"{_named(inside, tables)}"
         )
     ways = " or ".join(
-        f"{inside}.{word}[{place}] ({inside}.{number})" for place, number in enumerate(found)
+        f"{inside}.{word}[{place}] ({inside}.{number})" for place, number in enumerate(numbers)
     )
-    raise RecipeError(f"--set {key}: there are {len(found)} {inside} {word!r}: write {ways}")
+    raise RecipeError(f"--set {key}: there are {len(numbers)} {inside} {word!r}: write {ways}")
 
 
 def _named(inside: str, tables: list[Any]) -> str:

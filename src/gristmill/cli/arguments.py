@@ -30,10 +30,10 @@ def parse_bytes(option: str, given: str | None) -> int | None:
     """Return a size such as 64MiB, 200GB or 5000, in bytes. Raises RecipeError."""
     if given is None:
         return None
-    found = re.fullmatch(r"(\d+)\s*([kKMGT]?)(i?)B?", given.strip())
+    match = re.fullmatch(r"(\d+)\s*([kKMGT]?)(i?)B?", given.strip())
     size = (
-        int(found[1]) * (1024 if found[3] else 1000) ** " KMGT".index(found[2].upper() or " ")
-        if found
+        int(match[1]) * (1024 if match[3] else 1000) ** " KMGT".index(match[2].upper() or " ")
+        if match
         else 0
     )
     if size < 1:

@@ -30,15 +30,15 @@ def corpora(incomplete: str) -> list[str]:
     folder, name = os.path.split(incomplete)
     try:
         with os.scandir(folder or ".") as entries:
-            found = sorted(entry.name for entry in entries if entry.is_dir())
+            children = sorted(entry.name for entry in entries if entry.is_dir())
     except OSError:
         return []
     return [
-        os.path.join(folder, one)
-        for one in found
-        if one.startswith(name)
+        os.path.join(folder, child)
+        for child in children
+        if child.startswith(name)
         and (
-            os.path.exists(os.path.join(folder, one, "manifest.json"))
-            or os.path.isdir(os.path.join(folder, one, "work"))
+            os.path.exists(os.path.join(folder, child, "manifest.json"))
+            or os.path.isdir(os.path.join(folder, child, "work"))
         )
     ]

@@ -62,7 +62,7 @@ def _lines(result: dict[str, Any]) -> list[str]:
     sql = quoted(pattern(Path(file)))
     view = f"CREATE VIEW documents AS FROM {sql}"
     count = f"SELECT reason, count(*) FROM {sql} GROUP BY reason ORDER BY 2 DESC"
-    found = f"SELECT document, reason, text FROM {sql} WHERE text ILIKE '%cookie%' LIMIT 20"
+    sample = f"SELECT document, reason, text FROM {sql} WHERE text ILIKE '%cookie%' LIMIT 20"
     # Its own models, which it would fetch from a hub, are not asked for.
     atlas = f"embedding-atlas {shlex.quote(file)} --text text {places}--disable-projection"
     return [
@@ -74,7 +74,7 @@ def _lines(result: dict[str, Any]) -> list[str]:
         f"  HF_HUB_OFFLINE=1 {atlas}",
         "By SQL:",
         f"  duckdb -cmd {_quoted(view)} -ui",
-        *(f"  duckdb -c {_quoted(query)}" for query in (count, found)),
+        *(f"  duckdb -c {_quoted(query)}" for query in (count, sample)),
     ]
 
 

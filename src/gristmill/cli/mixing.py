@@ -141,25 +141,25 @@ def _numbers(given: list[str] | None) -> dict[str, int] | None:
     """Return the values of `--supply`. Raises RecipeError."""
     if not given:
         return None
-    found = {}
+    numbers = {}
     for pair in given:
         name, equals, value = pair.rpartition("=")
         if not equals or not re.fullmatch(r"\d[\d_]*", value):
             raise RecipeError(f"--supply {pair}: write SOURCE=N, as in web=1000000")
-        found[name] = int(value)
-    return found
+        numbers[name] = int(value)
+    return numbers
 
 
 def _weights(given: list[str]) -> dict[str, float]:
     """Return the values of `--metric`. Raises RecipeError."""
-    found = {}
-    for one in given:
-        name, equals, value = one.rpartition("=")
+    weights = {}
+    for metric in given:
+        name, equals, value = metric.rpartition("=")
         try:
-            found[name if equals else one] = float(value) if equals else 1.0
+            weights[name if equals else metric] = float(value) if equals else 1.0
         except ValueError:
-            raise RecipeError(f"--metric {one}: write METRIC, or METRIC=WEIGHT") from None
-    return found
+            raise RecipeError(f"--metric {metric}: write METRIC, or METRIC=WEIGHT") from None
+    return weights
 
 
 def doremi(

@@ -150,7 +150,7 @@ def pull(
     handle_ctrl_c()
     names = [name for given in only or () for name in given.split(",") if name]
     with Display(as_json) as display:
-        found = bring(
+        result = bring(
             urls,
             folder,
             only=names,
@@ -158,15 +158,15 @@ def pull(
             connections=connections,
             on_bytes=display.transfer("pull"),
         )
-    state = f", and {found['state']} files of the run's state" if found["state"] else ""
-    parts = f"{found['parts']} of {found['of']} parts"
-    release = "" if found["release"] is None else f"release {found['release']}, "
+    state = f", and {result['state']} files of the run's state" if result["state"] else ""
+    parts = f"{result['parts']} of {result['of']} parts"
+    release = "" if result["release"] is None else f"release {result['release']}, "
     lines = [
-        f"{found['folder']}: {release}{parts}{state}",
-        f"{found['bytes'] / 1e6:,.1f} MB fetched",
-        f"manifest {found['manifest']}",
+        f"{result['folder']}: {release}{parts}{state}",
+        f"{result['bytes'] / 1e6:,.1f} MB fetched",
+        f"manifest {result['manifest']}",
     ]
-    print_result({"event": "pulled", **found}, as_json, lines)
+    print_result({"event": "pulled", **result}, as_json, lines)
 
 
 def draft_lines_of(result: dict[str, Any]) -> list[str]:
@@ -182,10 +182,10 @@ def ask_passphrase(keys: list[Path] | None, *, confirm: bool = False) -> str | N
 
     if not keys:
         return None
-    found = os.environ.get(PASSPHRASE, "")
-    if not found and sys.stdin.isatty():
-        found = str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm))
-    return found
+    passphrase = os.environ.get(PASSPHRASE, "")
+    if not passphrase and sys.stdin.isatty():
+        passphrase = str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm))
+    return passphrase
 
 
 def roles_given(option: str, given: list[str] | None) -> list[tuple[str, str]]:
@@ -193,27 +193,27 @@ def roles_given(option: str, given: list[str] | None) -> list[tuple[str, str]]:
     from gristmill.errors import RecipeError
     from gristmill.network.trust.trust_metadata import ROLES
 
-    found = []
+    pairs = []
     for text in given or []:
         role, _, value = text.partition("=")
         if role not in ROLES or not value:
             raise RecipeError(
                 f"{option} {text}: write ROLE=...; a role is one of {', '.join(ROLES)}"
             )
-        found.append((role, value))
-    return found
+        pairs.append((role, value))
+    return pairs
 
 
 def parse_numbers(option: str, given: list[str] | None) -> dict[str, int]:
     """Return numbers of ROLE=N options. Raises RecipeError."""
     from gristmill.errors import RecipeError
 
-    found = {}
+    numbers = {}
     for role, value in roles_given(option, given):
         if not (value.isascii() and value.isdigit() and 1 <= int(value[:6]) <= 36_500):
             raise RecipeError(f"{option} {role}={value}: write a number from 1 to 36500")
-        found[role] = int(value)
-    return found
+        numbers[role] = int(value)
+    return numbers
 
 
 def parse_days(given: list[str] | None) -> dict[str, int]:

@@ -61,8 +61,8 @@ def node(
         nodes=listed,
         holders=holders,
         on_event=warn,
-    ) as one:
-        result = one.fetch(rotation)
+    ) as fetcher:
+        result = fetcher.fetch(rotation)
     lines = [
         f"release {result['release']}, manifest {result['manifest']}, "
         + ("signed" if result["signed"] else "without a pinned root"),

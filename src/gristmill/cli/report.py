@@ -241,11 +241,11 @@ def status(
         result = ask()
         print_result(result, as_json, shown(result))
         return
-    for found in status_remote.watched(ask, interval, looks):
-        failed = found["event"] == "error"
-        rate = [] if failed else [status_remote.rate_line(found)]
-        lines = [f"{found['time']}: {found['error']}"] if failed else [*rate, *shown(found), ""]
-        print_result(found, as_json, lines)
+    for update in status_remote.watched(ask, interval, looks):
+        failed = update["event"] == "error"
+        rate = [] if failed else [status_remote.rate_line(update)]
+        lines = [f"{update['time']}: {update['error']}"] if failed else [*rate, *shown(update), ""]
+        print_result(update, as_json, lines)
         if is_unread():  # without end otherwise
             break
 

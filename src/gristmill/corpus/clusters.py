@@ -97,14 +97,14 @@ def members(
             held = _least(
                 new if held is None else pa.concat_tables([held, new]).combine_chunks(), most
             )
-    found: dict[int, tuple[int, list[dict[str, Any]]]] = {
+    clusters: dict[int, tuple[int, list[dict[str, Any]]]] = {
         keeper: (count, []) for keeper, count in zip(wanted.tolist(), counts.tolist(), strict=True)
     }
     for row in held.sort_by("document").to_pylist() if held is not None else []:
-        found[row["keeper"]][1].append(
+        clusters[row["keeper"]][1].append(
             {name: row[name] for name in ("document", "reason", "similarity")}
         )
-    return found
+    return clusters
 
 
 def _least(rows: pa.Table, most: int) -> pa.Table:
@@ -120,14 +120,14 @@ def _least(rows: pa.Table, most: int) -> pa.Table:
 
 def collect_urls(verdicts: dict[int, Path], documents: list[int]) -> dict[int, str | None]:
     """Return the URLs of some documents, from the verdicts by shard."""
-    found: dict[int, str | None] = {}
+    urls: dict[int, str | None] = {}
     for shard, own in by_shard(documents).items():
         if shard in verdicts:
             for batch in read_documents(verdicts[shard], own, ["document", "url"]):
-                found |= dict(
+                urls |= dict(
                     zip(batch["document"].to_pylist(), batch["url"].to_pylist(), strict=True)
                 )
-    return found
+    return urls
 
 
 def by_shard(documents: Iterable[int]) -> dict[int, np.ndarray]:

@@ -25,13 +25,13 @@ from gristmill.tables.schema import shard_name
 
 def digests(path: Path, numbers: list[int]) -> dict[int, str]:
     """By raw shard, the sha256 over its rows of copies.parquet: keeper and copies, as int64."""
-    found = {number: hashlib.sha256() for number in numbers}
+    hashers = {number: hashlib.sha256() for number in numbers}
     for batch in own(path):
         rows = _rows(batch["keeper"], batch["copies"])
         shards = rows[:, 0] >> schema.ROW_BITS
         for shard in np.unique(shards).tolist():
-            found[shard].update(rows[shards == shard].tobytes())
-    return {number: digest.hexdigest() for number, digest in found.items()}
+            hashers[shard].update(rows[shards == shard].tobytes())
+    return {number: digest.hexdigest() for number, digest in hashers.items()}
 
 
 class Copies:

@@ -129,17 +129,17 @@ class Corpus:
 
     def damage(self, record: Record[Any]) -> list[str | None]:
         """Return what is wrong with a record's files: a line each. Null: it was left out."""
-        found: list[str | None] = []
+        problems: list[str | None] = []
         for path, part in self.files(record):
             if path == self.root / part.path and self._trusted:
                 if self._trusted.get(part.path) == part.sha256 and self.is_whole(part):
                     continue
                 if part.path not in self._trusted and not path.exists():
-                    found.append(None)
+                    problems.append(None)
                     continue
             if (wrong := damage(path, part.sha256, part.size)) is not None:
-                found.append(f"{path}: not as it was written: {wrong}")
-        return found
+                problems.append(f"{path}: not as it was written: {wrong}")
+        return problems
 
     # -- records
 

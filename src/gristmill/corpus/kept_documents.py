@@ -83,12 +83,12 @@ class Rewriter:
         """Return DOCUMENTS as left, and what was measured: a column for each `step.measure`."""
         measures = {"document": batch["document"]}
         for name, call in self._calls:
-            found = call(batch)
-            if found.text is None:
+            result = call(batch)
+            if result.text is None:
                 raise RecipeError(f"{name}: after_dedup = true, and the step rewrites no text")
-            measures |= {f"{name}.{measure}": column for measure, column in found.measures.items()}
-            measures[f"{name}.{LEFT}"] = pc.binary_length(found.text).cast(pa.int64())
-            for column, values in {"text": found.text, **found.columns}.items():
+            measures |= {f"{name}.{measure}": column for measure, column in result.measures.items()}
+            measures[f"{name}.{LEFT}"] = pc.binary_length(result.text).cast(pa.int64())
+            for column, values in {"text": result.text, **result.columns}.items():
                 batch = batch.set_column(
                     batch.schema.get_field_index(column), batch.schema.field(column), values
                 )

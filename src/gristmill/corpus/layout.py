@@ -51,10 +51,10 @@ def links(root: Path, *, work: bool = True) -> list[Path]:
 
 def refuse_links(root: Path) -> None:
     """Raise MachineError where a corpus holds a link."""
-    found = links(root)
-    if found:
+    paths = links(root)
+    if paths:
         raise MachineError(
-            f"{found[0]}: a link to {os.readlink(found[0])!r}, and a run writes and removes "
+            f"{paths[0]}: a link to {os.readlink(paths[0])!r}, and a run writes and removes "
             "files there. Put the folder or file itself "
             "there, or choose another output folder"
         )

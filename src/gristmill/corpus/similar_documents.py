@@ -21,15 +21,15 @@ TABLE = "duplicates/similar.parquet"
 
 def digests(path: Path) -> dict[int, str]:
     """By raw shard with documents, the sha256 over them: sorted little-endian int64."""
-    found: dict[int, Any] = {}
+    hashers: dict[int, Any] = {}
     for batch in read_batches(path):
         documents = batch["document"].to_numpy()
         shards = documents >> schema.ROW_BITS
         # Not np.unique, which imports numpy.ma: 90 ms of the process that starts all others.
         for shard in dict.fromkeys(shards[np.diff(shards, prepend=-1) != 0].tolist()):
             rows = documents[shards == shard].astype("<i8").tobytes()
-            found.setdefault(shard, hashlib.sha256()).update(rows)
-    return {number: digest.hexdigest() for number, digest in found.items()}
+            hashers.setdefault(shard, hashlib.sha256()).update(rows)
+    return {number: digest.hexdigest() for number, digest in hashers.items()}
 
 
 def similar_documents(path: Path, number: int, sha256: str) -> np.ndarray:

@@ -69,19 +69,19 @@ class StoreLock:
 
     def take(self, on_line: Callable[[str], None] = lambda _: None) -> None:
         """Hold the lock. Raises MachineError if another run holds it."""
-        found = self._bucket.get(KEY, LARGEST)
+        lock = self._bucket.get(KEY, LARGEST)
         before: Version = None
-        if found is not None:
-            holder, idle = _holder(found), self._idle(found)
+        if lock is not None:
+            holder, idle = _holder(lock), self._idle(lock)
             if not (_is_gone(holder) or idle > STALE):
                 raise MachineError(self._busy(holder, idle))
             on_line(f"{self._bucket.url}: {_name(holder)} left its lock: it is taken over")
-            before = found.version
+            before = lock.version
         try:
             self._version = self._bucket.put_over(KEY, to_json(self._holder), before, {})
         except ChangedError:
-            found = self._bucket.get(KEY, LARGEST)
-            raise MachineError(self._busy(_holder(found) if found else None, 0.0)) from None
+            lock = self._bucket.get(KEY, LARGEST)
+            raise MachineError(self._busy(_holder(lock) if lock else None, 0.0)) from None
         self._thread = threading.Thread(target=self._renew, name="gristmill-lock", daemon=True)
         self._thread.start()
 
@@ -113,12 +113,12 @@ class StoreLock:
     def _changed(self) -> None:
         """Another version is there: that of another run, or our own whose answer was lost."""
         try:
-            found = self._bucket.get(KEY, LARGEST)
+            lock = self._bucket.get(KEY, LARGEST)
         except Exception:  # noqa: BLE001 (asked again at the next renewal)
             return
-        holder = _holder(found) if found is not None else None
-        if found is not None and holder is not None and holder.token == self._holder.token:
-            self._version = found.version
+        holder = _holder(lock) if lock is not None else None
+        if lock is not None and holder is not None and holder.token == self._holder.token:
+            self._version = lock.version
             return
         self._lost = (
             f"{self._bucket.url}: {_name(holder)} took over the lock of this run, which had not "

@@ -103,8 +103,8 @@ class StoredCorpus(Corpus):
         claim(Prefix(self.bucket), "corpus", lambda _: is_corpus(self._in_store))
 
     def _in_store(self, key: str) -> bytes | None:
-        found = self.bucket.get(key, LARGEST)
-        return None if found is None else found.data
+        file = self.bucket.get(key, LARGEST)
+        return None if file is None else file.data
 
     def look(self) -> None:
         """Have the records, the plan and the manifest of the store here, without holding it. Raises
@@ -134,7 +134,7 @@ class StoredCorpus(Corpus):
 
     def _list(self) -> dict[str, ListedObject]:
         listed = self.bucket.listed("")
-        sizes = {key: one.size for key, one in listed.items()}
+        sizes = {key: entry.size for key, entry in listed.items()}
         self.objects.look(sizes)
         self._placed = {key: size for key, size in sizes.items() if not key.startswith("work/")}
         return listed
@@ -147,9 +147,9 @@ class StoredCorpus(Corpus):
             digest = hashlib.md5(data, usedforsecurity=False).hexdigest()
             if listed.e_tag is not None and listed.e_tag.strip('"') == digest:
                 return
-        found = self.bucket.get(key, LARGEST)
-        if found is not None:
-            write_bytes(self.root, key, found.data)
+        file = self.bucket.get(key, LARGEST)
+        if file is not None:
+            write_bytes(self.root, key, file.data)
 
     def distrust(self) -> None:
         self._list()
@@ -178,17 +178,17 @@ class StoredCorpus(Corpus):
         """As Corpus.damage, by the sizes in the store: bytes are compared where they are read.
         Raises VerificationError for a path that leaves the corpus: a store may be anybody's.
         """
-        found: list[str | None] = []
+        problems: list[str | None] = []
         for part in [*record.work, *record.parts]:
             manifests.check_path(part.path)
             if self.key_of(part) is None:
                 if self.objects.size(part.sha256) is not None:
                     self.objects.delete(part.sha256)  # of another size
                 left_out = self._trusted and part.path not in self._trusted and part in record.parts
-                found.append(None if left_out else f"{self.name}: {part.path} is not there")
-        if not found:
+                problems.append(None if left_out else f"{self.name}: {part.path} is not there")
+        if not problems:
             self._know(record)
-        return found
+        return problems
 
     def _know(self, record: Record[Any]) -> None:
         self._known |= {f"work/{part.path}": part for part in record.work}
@@ -353,12 +353,12 @@ class StoredCorpus(Corpus):
 
     def _needed(self) -> set[str]:
         """Return the digests of what later runs read under work/."""
-        found: set[str] = set()
+        digests: set[str] = set()
         for path in (self.work / "state").glob("*/*.json"):
             record = self.last(path.parent.name, path.stem)
             if record is not None:
-                found |= {part.sha256 for part in record.work}
-        return found
+                digests |= {part.sha256 for part in record.work}
+        return digests
 
     def _small(self, key: str) -> bytes | None:
         try:

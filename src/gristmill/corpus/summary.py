@@ -96,7 +96,7 @@ def _source(manifest: Manifest, name: str, table: dict[str, Any]) -> dict[str, A
     for part in train:
         if (folder := _folder(part.path)) != name:
             partitions[folder] = partitions.get(folder, 0) + part.counts.get("tokens", 0)
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "name": name,
         "priority": table.get("priority", 0),
         "enabled": table.get("enabled", True),
@@ -111,8 +111,8 @@ def _source(manifest: Manifest, name: str, table: dict[str, Any]) -> dict[str, A
         "target_tokens": table.get("target_tokens"),
     }
     wanted = (("token_shards", "target_shards"), ("tokens", "target_tokens"))
-    shares = [found[has] / found[target] for has, target in wanted if found[target]]
-    return {**found, "share": round(min(shares), 6) if shares else None}
+    shares = [entry[has] / entry[target] for has, target in wanted if entry[target]]
+    return {**entry, "share": round(min(shares), 6) if shares else None}
 
 
 def lines(found: dict[str, Any]) -> list[str]:

@@ -117,11 +117,11 @@ class TokenStream:
             documents, stops = self.boundaries(first)
             low = int(np.searchsorted(stops, at - base, "right"))
             high = int(np.searchsorted(stops, end - base, "left")) + 1
-            found = base + stops[low:high]
+            bounds = base + stops[low:high]
             numbers.append(documents[low:high])
-            ends.append(np.minimum(found, end))
+            ends.append(np.minimum(bounds, end))
             starts.append(np.concatenate([[at], ends[-1][:-1]]))
-            goes_on.append(found > end)
+            goes_on.append(bounds > end)
             goes_on[-1][-1] |= end == self.starts[first + 1] and self._runs_on(first)
             at, first = end, first + 1
         return _joined(numbers, starts, ends, goes_on)
@@ -271,8 +271,8 @@ def _mapped(path: Path, size: int, dtype: np.dtype) -> np.ndarray:
 def _check_size(path: Path, size: int) -> None:
     """Raise VerificationError, in the words of store/proof.py."""
     try:
-        found = os.stat(path).st_size
-        wrong = f"{found:,} bytes, expected {size:,}" if found != size else None
+        length = os.stat(path).st_size
+        wrong = f"{length:,} bytes, expected {size:,}" if length != size else None
     except FileNotFoundError:
         wrong = "missing"
     except OSError as error:

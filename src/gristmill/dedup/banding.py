@@ -148,7 +148,7 @@ def _between(low: float, high: float) -> np.ndarray:
 
 def _match_curve(shape: Shape, threshold: float | None) -> dict[str, Any]:
     steps = [step / 20 for step in range(21)]
-    found: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "bands": shape.bands,
         "rows": shape.rows,
         "permutations": shape.permutations,
@@ -158,10 +158,10 @@ def _match_curve(shape: Shape, threshold: float | None) -> dict[str, Any]:
         ],
     }
     if threshold is not None:
-        found["false"] = shape.false(threshold)
-        found["missed"] = shape.missed(threshold)
-        found["missed_at"] = 1.0 - float(shape.candidate(threshold))
-    return found
+        entry["false"] = shape.false(threshold)
+        entry["missed"] = shape.missed(threshold)
+        entry["missed_at"] = 1.0 - float(shape.candidate(threshold))
+    return entry
 
 
 def lines(curves: dict[str, Any]) -> list[str]:

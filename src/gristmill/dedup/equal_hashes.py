@@ -47,9 +47,9 @@ def equal_texts(
     changes = (hashes[1:] != hashes[:-1]).any(axis=1) | (scopes[1:] != scopes[:-1])
     heads = np.flatnonzero(np.r_[True, changes][: len(order)])
     firsts = np.repeat(documents[heads], np.diff(np.r_[heads, len(order)]))
-    found = np.flatnonzero(documents != firsts)
-    found = found[np.argsort(documents[found])]
-    return documents[found], firsts[found]
+    places = np.flatnonzero(documents != firsts)
+    places = places[np.argsort(documents[places])]
+    return documents[places], firsts[places]
 
 
 def _read(group: list[ShardTables]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -59,5 +59,5 @@ def _read(group: list[ShardTables]) -> tuple[np.ndarray, np.ndarray, np.ndarray]
         for batch in read_batches(table.signatures, ["document", "text_hash"]):
             hashes = view_rows(batch["text_hash"], np.uint64)
             columns.append((batch["document"].to_numpy(), np.full(len(batch), table.scope), hashes))
-    documents, scopes, found = map(np.concatenate, zip(*columns, strict=True))
-    return documents, scopes, found
+    documents, scopes, text_hashes = map(np.concatenate, zip(*columns, strict=True))
+    return documents, scopes, text_hashes

@@ -130,12 +130,12 @@ class ExactDuplicates:
             written = connection.write("reference", self._work / f"reference.{relation}.parquet")
         table = pa.concat_tables(pq.read_table(path) for path in written)
         numbers, place = np.unique(table["keeper"].to_numpy(), return_inverse=True)
-        found = read_verdicts(self._against, numbers, [NEAR], self.digests)
-        near = (relation == "exact") & (found.reasons == 0)
+        verdicts = read_verdicts(self._against, numbers, [NEAR], self.digests)
+        near = (relation == "exact") & (verdicts.reasons == 0)
         columns = (
-            found.keepers,
-            found.corpora,
+            verdicts.keepers,
+            verdicts.corpora,
             np.where(near, REASONS.index(NEAR), _REASON[relation]).astype(np.int8),
-            np.where(near, found.similarities, 1.0),
+            np.where(near, verdicts.similarities, 1.0),
         )
         return Drops(table["document"].to_numpy(), *(column[place] for column in columns))

@@ -79,17 +79,17 @@ def put_in_order(
     with relations() as connection:
         connection.table("valued", [work / "valued.parquet"], "document, value")
         written = connection.write("order", work / "order.parquet")
-    found = [pq.read_table(path)["document"].to_numpy() for path in written]
-    return Order(np.concatenate(found), work / "places.parquet")
+    parts = [pq.read_table(path)["document"].to_numpy() for path in written]
+    return Order(np.concatenate(parts), work / "places.parquet")
 
 
 def read_places(order: Path, documents: np.ndarray) -> np.ndarray:
     """Return the places of documents (n,), sorted, in an order (a file of PLACED): (n,) int64."""
-    found = [
+    places = [
         batch["place"].to_numpy()
         for batch in read_documents(order, documents, ["document", "place"])
     ]
-    return np.concatenate(found)
+    return np.concatenate(places)
 
 
 def _values(
@@ -99,13 +99,13 @@ def _values(
     if order == "longest":
         return _lengths(documents)
     way, _, name = order.partition(" ")
-    found = (
+    pairs = (
         _fields(documents, name.removeprefix(FIELD))
         if name.startswith(FIELD)
         else _measures(measures, order, name)
     )
     return (
-        (numbers, values if way == "highest" else pc.negate(values)) for numbers, values in found
+        (numbers, values if way == "highest" else pc.negate(values)) for numbers, values in pairs
     )
 
 
@@ -120,16 +120,16 @@ def _fields(documents: Path, name: str) -> Iterator[tuple[pa.Array, pa.Array]]:
     """
     decode = msgspec.json.Decoder().decode
     for batch in read_batches(documents, ["document", "date", "extra"]):
-        found = [
+        values = [
             None if extra is None else _inside(decode(extra), name)
             for extra in batch["extra"].to_pylist()
         ]
         if name == "date":
             dates = batch["date"].to_pylist()
-            found = [
-                date if value is None else value for value, date in zip(found, dates, strict=True)
+            values = [
+                date if value is None else value for value, date in zip(values, dates, strict=True)
             ]
-        yield batch["document"], pa.array(map(as_number, found), pa.float64())
+        yield batch["document"], pa.array(map(as_number, values), pa.float64())
 
 
 def _inside(fields: Any, name: str) -> Any:

@@ -217,14 +217,14 @@ def read_verdicts(
     """
     places = locate_corpora(corpora, numbers)
     none = np.empty(0, np.int64)
-    found = [ReferenceVerdicts(none, none, none, np.empty(0))]
+    parts = [ReferenceVerdicts(none, none, none, np.empty(0))]
     for place, corpus in enumerate(corpora):
         documents = corpus.documents(numbers[places == place])
         for shard in np.unique(documents >> schema.ROW_BITS).tolist():
             wanted = documents[documents >> schema.ROW_BITS == shard]
             for batch in read_documents(corpus.part("verdicts", shard), wanted, VERDICT):
-                found.append(_make_verdicts(batch, corpus, reasons, digests))
-    whole = ReferenceVerdicts(*map(np.concatenate, zip(*found, strict=True)))
+                parts.append(_make_verdicts(batch, corpus, reasons, digests))
+    whole = ReferenceVerdicts(*map(np.concatenate, zip(*parts, strict=True)))
     if len(whole.keepers) != len(numbers):
         raise VerificationError(
             f"against: {len(numbers):,} documents of reference corpora were found, and only "

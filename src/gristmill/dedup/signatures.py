@@ -100,8 +100,8 @@ def sign(
 
 def _masks(labels: pa.Array) -> np.ndarray:
     """Return BLAKE2b of n labels, of none zeros: (n, 16) uint8."""
-    found = labels.dictionary_encode()
-    words = [one.encode() for one in found.dictionary.to_pylist()]
+    codes = labels.dictionary_encode()
+    words = [label.encode() for label in codes.dictionary.to_pylist()]
     known = [hashlib.blake2b(word, digest_size=HASH_BYTES).digest() for word in words]
     table = np.frombuffer(b"".join([*known, bytes(HASH_BYTES)]), np.uint8).reshape(-1, HASH_BYTES)
-    return np.asarray(table[found.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)])
+    return np.asarray(table[codes.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)])

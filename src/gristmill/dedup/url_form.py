@@ -39,10 +39,10 @@ def normal_form(url: str, tracking: tuple[str, ...]) -> str:
 
     tracking: names of parameters to remove, in lower case; a name that ends in `*` is a prefix.
     """
-    found = _PARTS.fullmatch(url.rstrip())
-    if found is None:
+    match = _PARTS.fullmatch(url.rstrip())
+    if match is None:
         return url
-    scheme, authority, path, query, fragment = found.groups()
+    scheme, authority, path, query, fragment = match.groups()
     user, at, place = authority.rpartition("@")
     host, port = place, ""
     if not place.endswith("]") and ":" in place:

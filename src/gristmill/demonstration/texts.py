@@ -83,10 +83,10 @@ COOKIES = (
 
 def prose() -> list[tuple[str, str]]:
     """Return (URL, text) of Python's documentation topics and longer docstrings, each once."""
-    found: dict[str, str] = {}
+    urls: dict[str, str] = {}
     topics = importlib.import_module("pydoc_data.topics").topics
     for name in sorted(topics):
-        found.setdefault(topics[name].strip(), f"https://docs.example/topics/{name}")
+        urls.setdefault(topics[name].strip(), f"https://docs.example/topics/{name}")
     for module_name in MODULES:
         try:
             module = importlib.import_module(module_name)
@@ -94,8 +94,8 @@ def prose() -> list[tuple[str, str]]:
             continue
         for name, text in sorted(_docstrings(module)):
             if len(text.split()) >= 70:
-                found.setdefault(text, f"https://docs.example/library/{module_name}/{name}")
-    return [(url, text) for text, url in found.items()]
+                urls.setdefault(text, f"https://docs.example/library/{module_name}/{name}")
+    return [(url, text) for text, url in urls.items()]
 
 
 def _docstrings(module: object) -> Iterator[tuple[str, str]]:

@@ -216,9 +216,9 @@ class LocalJobs:
     def events(self, seconds: float | None) -> list[Event]:
         for worker in self._engine.idle(len(self._waiting)):
             self._engine.give(worker, self._waiting.popleft())
-        found = [self._engine.next_event(worker) for worker in self._engine.ready(seconds)]
-        self.count -= sum(event.result is not None or event.error is not None for event in found)
-        return found
+        events = [self._engine.next_event(worker) for worker in self._engine.ready(seconds)]
+        self.count -= sum(event.result is not None or event.error is not None for event in events)
+        return events
 
     def stop(self) -> None:
         self._waiting.clear()

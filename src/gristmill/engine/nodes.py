@@ -170,8 +170,8 @@ def _cause(said: str) -> str:
     """Return the line that matters of a Java error with Python's inside."""
     lines = [line.strip() for line in said.splitlines()]
     for word in (*WHOLE, "Error: ", "Error]", "Exception"):
-        if found := [line for line in lines if word in line]:
-            return found[0][found[0].index(word) if word in WHOLE else 0 :][:500]
+        if matches := [line for line in lines if word in line]:
+            return matches[0][matches[0].index(word) if word in WHOLE else 0 :][:500]
     return said[:500]
 
 

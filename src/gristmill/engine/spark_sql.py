@@ -32,16 +32,16 @@ class SparkRelations:
     def table(self, name: str, paths: Mapping[Path, int] | list[Path], columns: str) -> None:
         wanted = [column.strip() for column in columns.split(",")]
         if isinstance(paths, list):
-            found = self._read(paths).selectExpr(*wanted)
+            frame = self._read(paths).selectExpr(*wanted)
         else:
-            found = reduce(
+            frame = reduce(
                 lambda one, other: one.unionByName(other),
                 (
                     self._read(members).selectExpr(*wanted, f"cast({scope} as bigint) as scope")
                     for scope, members in by_scope(paths).items()
                 ),
             )
-        found.createOrReplaceTempView(name)
+        frame.createOrReplaceTempView(name)
 
     def row(self, name: str, **values: int) -> None:
         self._session.sql(one_row(values)).createOrReplaceTempView(name)

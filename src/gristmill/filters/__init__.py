@@ -39,8 +39,8 @@ def __getattr__(name: str) -> Any:
     if not name.startswith("_") and name[0].isupper():
         from gristmill.filters.api.registry import public
 
-        if (found := public(name)) is not None:
-            return found
+        if (filter_class := public(name)) is not None:
+            return filter_class
     raise AttributeError(f"module 'gristmill.filters' has no attribute {name!r}")
 
 

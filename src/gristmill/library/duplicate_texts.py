@@ -168,7 +168,7 @@ def _write(
         batch = _documents(part, first)
         first += len(part)
         parts.append((batch, pc.is_valid(part["text"].chunk(0))))
-        if sum(len(one) for one, _ in parts) >= GROUP:
+        if sum(len(documents) for documents, _ in parts) >= GROUP:
             yield _write_group(parts, settings, work / f"{first}", threads)
             parts = []
     if parts:

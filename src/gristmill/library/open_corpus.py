@@ -50,15 +50,15 @@ class OpenCorpus:
 
     def _parts(self) -> dict[str, list[Part]]:
         """Return the files of each table: those of a folder, or one that has a name of its own."""
-        found: dict[str, list[Part]] = {}
+        tables: dict[str, list[Part]] = {}
         for part in self.manifest.parts:
             if part.path.endswith(".parquet"):
                 folder, _, name = part.path.rpartition("/")
                 by_shard = name.removesuffix(".parquet").isdecimal()
                 name = folder if by_shard else part.path.removesuffix(".parquet")
                 name = "text" if name.startswith("text/") else name
-                found.setdefault(name, []).append(part)
-        return found
+                tables.setdefault(name, []).append(part)
+        return tables
 
     def _files(self, table: str) -> list[Path]:
         """Return a table's files, by raw shard. Raises ArgumentError, VerificationError."""

@@ -50,7 +50,7 @@ def deal(costs: Costs, ranks: int) -> np.ndarray:
     while len(heap) > 1:
         _, _, sums, sets = heapq.heappop(heap)
         _, _, others, other_sets = heapq.heappop(heap)
-        joined = [one + other for one, other in zip(sums, reversed(others), strict=True)]
+        joined = [cost + other for cost, other in zip(sums, reversed(others), strict=True)]
         order = sorted(range(ranks), key=joined.__getitem__, reverse=True)
         other_sets = other_sets[::-1]
         sums = [joined[at] for at in order]
@@ -77,10 +77,10 @@ def _exchange(costs: Costs, dealt: np.ndarray, ranks: int) -> None:
         dearest = int(np.argmax(sums))
         cheap = np.argsort(sums, kind="stable")[:CHEAP].tolist()
         pairs = (_best_pair(costs, dealt, sums, dearest, other) for other in cheap)
-        found = next((pair for pair in pairs if pair is not None), None)
-        if found is None:
+        swap = next((pair for pair in pairs if pair is not None), None)
+        if swap is None:
             return
-        given, taken = found
+        given, taken = swap
         other, less = int(dealt[taken]), int(costs[given] - costs[taken])
         dealt[given], dealt[taken] = other, dearest
         sums[dearest] -= less

@@ -160,9 +160,9 @@ class BatchMaker:
     def _dealt(self, order: SegmentOrder, first: int) -> np.ndarray:
         """Return the windows of a step that are dealt to this rank, ascending."""
         windows = first + np.arange(order.segment.batch_size)
-        found = order.reader.segments(order.runs(windows)[1])
+        segments = order.reader.segments(order.runs(windows)[1])
         costs = np.zeros(len(windows), np.int64)
-        np.add.at(costs, found.rows, found.lengths**2)
+        np.add.at(costs, segments.rows, segments.lengths**2)
         return np.asarray(windows[deal(costs, self.ranks.world_size) == self.ranks.rank])
 
     def _made(self, order: SegmentOrder, windows: np.ndarray) -> Batch:

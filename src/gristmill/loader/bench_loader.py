@@ -170,24 +170,24 @@ def step_ratio(
 def lines(result: dict[str, Any]) -> list[str]:
     """Return a result of `bench_loader` for people."""
     first, resume = result["first_batch_seconds"], result["resume_seconds"]
-    found = [f"first batch {first:.3f} s, resume at step {FAR:,} {resume:.3f} s"]
+    report = [f"first batch {first:.3f} s, resume at step {FAR:,} {resume:.3f} s"]
     for name in ("cold", "warm"):
-        if (one := result[name]) is None:
-            found.append(f"{name}: not run: this system cannot drop pages of files")
+        if (figures := result[name]) is None:
+            report.append(f"{name}: not run: this system cannot drop pages of files")
             continue
-        found.append(
-            f"{name}: {one['tokens_per_second'] / 1e6:,.1f} M tokens/s a rank; next() "
-            f"p50 {one['next_p50_seconds'] * 1e3:.3f} ms, "
-            f"p99.9 {one['next_p999_seconds'] * 1e3:.3f} ms"
+        report.append(
+            f"{name}: {figures['tokens_per_second'] / 1e6:,.1f} M tokens/s a rank; next() "
+            f"p50 {figures['next_p50_seconds'] * 1e3:.3f} ms, "
+            f"p99.9 {figures['next_p999_seconds'] * 1e3:.3f} ms"
         )
     ratio = result["step_ratio"]
-    found.append(
+    report.append(
         "step with data over a frozen batch: "
         + ("not run: no torch with a GPU" if ratio is None else f"{ratio:.3f}")
     )
     verdict = "enough" if result["enough"] else "NOT ENOUGH"
-    found.append(
+    report.append(
         f"headroom {result['headroom']:,.1f} x the trainer's rate, at least "
         f"{result['least_headroom']:.0f} x: {verdict}"
     )
-    return found
+    return report

@@ -85,13 +85,13 @@ class TimesRead:
                 continue
             low = np.searchsorted(places, starts[some], "right") - 1
             high = np.searchsorted(places, ends[some], "left")
-            found = np.minimum.reduceat(times, np.stack([low, high], axis=1).reshape(-1))[::2]
+            reads = np.minimum.reduceat(times, np.stack([low, high], axis=1).reshape(-1))[::2]
             if last is not None and last == documents[some[0]]:
-                found[0] = min(int(found[0]), least)
+                reads[0] = min(int(reads[0]), least)
             elif last is not None:
                 counts[least] += 1
-            last, least = int(documents[some[-1]]), int(found[-1])
-            values, sizes = np.unique(found[:-1], return_counts=True)
+            last, least = int(documents[some[-1]]), int(reads[-1])
+            values, sizes = np.unique(reads[:-1], return_counts=True)
             counts.update(dict(zip(values.tolist(), sizes.tolist(), strict=True)))
         if last is not None:
             counts[least] += 1

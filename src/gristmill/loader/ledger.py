@@ -69,7 +69,7 @@ class Ledger:
         windows = first + np.arange(segment.batch_size)
         _, runs = order.runs(windows)
         sources, epochs, places = order.place(windows)
-        found = order.reader.segments(runs)
+        segments = order.reader.segments(runs)
         before = segment.sequence_length - segment.text_positions
         rows = [
             {
@@ -84,7 +84,7 @@ class Ledger:
             )
         ]
         for row, start, length, document, begins in zip(
-            *(field.tolist() for field in found[:5]), strict=True
+            *(field.tolist() for field in segments[:5]), strict=True
         ):
             rows[row]["documents"].append(
                 {
@@ -105,7 +105,7 @@ class Ledger:
         """
         number = _number(document)
         low, high = (0, None) if steps is None else self._range(*steps)
-        found: list[tuple[int, int]] = []
+        sightings: list[tuple[int, int]] = []
         place: tuple[str, int, int] | None = None
         for at, segment in enumerate(self.plan.segments):
             if segment.corpus != self.corpus.digest:
@@ -118,7 +118,7 @@ class Ledger:
                 if bounds is None:
                     continue
                 place = (name, *bounds)
-                found += _seen_in(order, source, bounds, first, end, bounded=steps is not None)
+                sightings += _seen_in(order, source, bounds, first, end, bounded=steps is not None)
         if place is None:
             raise RecipeError(
                 f"document {document_name(number)}: the corpus has no "
@@ -130,7 +130,7 @@ class Ledger:
             "tokens": place[2] - place[1],
             "seen": [
                 {"step": self.plan.step_of(window), "window": window, "epoch": epoch}
-                for window, epoch in sorted(found)
+                for window, epoch in sorted(sightings)
             ],
             "epochs_looked_at": EPOCHS if steps is None else None,
             "steps_looked_at": None if steps is None else list(steps),
@@ -158,13 +158,13 @@ class Ledger:
         order = self._orders.at(high - 1)
         sources = {}
         for name, stream in zip(order.names, order.streams, strict=True):
-            found = read[name]
+            times = read[name]
             sources[name] = {
-                "windows": found.windows,
-                "tokens": found.read,
-                "tokens_seen_times": found.tokens_by_times(),
-                "documents_seen_times": found.documents_by_times(stream.every_document()),
-                "epochs": round(found.read / found.tokens, 6) if found.tokens else 0.0,
+                "windows": times.windows,
+                "tokens": times.read,
+                "tokens_seen_times": times.tokens_by_times(),
+                "documents_seen_times": times.documents_by_times(stream.every_document()),
+                "epochs": round(times.read / times.tokens, 6) if times.tokens else 0.0,
             }
         return {
             "steps": [first, stop],
@@ -232,14 +232,14 @@ def _seen_in(
                 f"the steps are {len(epochs):,} epochs of source {of.name!r}, too many to look at "
                 f"one by one: ask for a shorter range, of at most {MOST_EPOCHS:,}"
             )
-    found = []
+    sightings = []
     for epoch in epochs:
         numbers = windows.locate(epoch, *bounds)
         places = order.permutation(source, epoch).inverse(numbers)
         for window in (order.window_of(source, epoch, place) for place in places.tolist()):
             if window is not None and first <= window and (end is None or window < end):
-                found.append((window, epoch))
-    return found
+                sightings.append((window, epoch))
+    return sightings
 
 
 def _number(document: str | int) -> int:
@@ -269,37 +269,37 @@ def _bounds(shards: Iterator[tuple[np.ndarray, np.ndarray]], number: int) -> tup
 def lines(result: dict[str, Any]) -> list[str]:
     """Return a result of `seen` for people."""
     if "step" in result:
-        found = [f"step {result['step']:,}: {len(result['windows'])} windows"]
+        output = [f"step {result['step']:,}: {len(result['windows'])} windows"]
         for row in result["windows"]:
-            found.append(f"window {row['window']:,}  {row['source']}, epoch {row['epoch']}")
-            found += [
-                f"  {one['document']}  {one['tokens']:,} tokens"
-                + ("" if one["from_its_start"] else ", not from its start")
-                for one in row["documents"]
+            output.append(f"window {row['window']:,}  {row['source']}, epoch {row['epoch']}")
+            output += [
+                f"  {record['document']}  {record['tokens']:,} tokens"
+                + ("" if record["from_its_start"] else ", not from its start")
+                for record in row["documents"]
             ]
-        return found
+        return output
     if "document" in result:
-        found = [
+        output = [
             f"{result['document']}: {result['tokens']:,} tokens of {result['source']}; seen in"
         ]
         if (steps := result["steps_looked_at"]) is not None:
-            found[0] += f" steps {steps[0]:,} to {steps[1] - 1:,}:"
+            output[0] += f" steps {steps[0]:,} to {steps[1] - 1:,}:"
         else:
-            found[0] += f" the first {result['epochs_looked_at']} epochs:"
+            output[0] += f" the first {result['epochs_looked_at']} epochs:"
         return [
-            *found,
+            *output,
             *(
-                f"  step {one['step']:,}, window {one['window']:,}, epoch {one['epoch']}"
-                for one in result["seen"]
+                f"  step {record['step']:,}, window {record['window']:,}, epoch {record['epoch']}"
+                for record in result["seen"]
             ),
         ]
-    found = [f"steps {result['steps'][0]:,} to {result['steps'][1] - 1:,}: {result['windows']:,}"]
-    found[0] += " windows"
+    output = [f"steps {result['steps'][0]:,} to {result['steps'][1] - 1:,}: {result['windows']:,}"]
+    output[0] += " windows"
     for name, entry in result["sources"].items():
-        found.append(
+        output.append(
             f"{name}: {entry['windows']:,} windows, {entry['tokens']:,} tokens, "
             f"{entry['epochs']:.3f} epochs"
         )
         for time, count in entry["documents_seen_times"].items():
-            found.append(f"  seen whole {time} times: {count:,} documents")
-    return [*found, f"digest {result['digest']}"]
+            output.append(f"  seen whole {time} times: {count:,} documents")
+    return [*output, f"digest {result['digest']}"]

@@ -103,7 +103,11 @@ class Loader:
 
     def _first_segment(self) -> int:
         """Return the first segment of this corpus: a run that begins with it begins there."""
-        here = [n for n, one in enumerate(self.plan.segments) if one.corpus == self.corpus.digest]
+        here = [
+            n
+            for n, segment in enumerate(self.plan.segments)
+            if segment.corpus == self.corpus.digest
+        ]
         return here[0] if here else len(self.plan.segments) - 1
 
     @property
@@ -258,15 +262,15 @@ class Loader:
 
 def _read_plan(state: Mapping[str, Any]) -> LoaderPlan:
     """Return the plan in a state. Raises VerificationError."""
-    found = state.get("format") if isinstance(state, Mapping) else type(state).__name__
-    if isinstance(found, int) and found > STATE_FORMAT:
+    version = state.get("format") if isinstance(state, Mapping) else type(state).__name__
+    if isinstance(version, int) and version > STATE_FORMAT:
         raise VerificationError(
-            f"state: it has format {found}, and this gristmill reads format {STATE_FORMAT}: update "
-            "gristmill"
+            f"state: it has format {version}, and this gristmill reads format {STATE_FORMAT}: "
+            "update gristmill"
         )
-    if found != STATE_FORMAT:
+    if version != STATE_FORMAT:
         raise VerificationError(
-            f"state: format {found!r}, expected {STATE_FORMAT}: not the state of a loader"
+            f"state: format {version!r}, expected {STATE_FORMAT}: not the state of a loader"
         )
     if not isinstance(state.get("plan"), str):
         raise VerificationError("state: it has no plan: not the state of a loader")
@@ -304,16 +308,16 @@ def _difference(before: LoaderPlan, now: LoaderPlan, windows: int) -> str:
     """In which values two plans first differ, for people."""
     names = ("corpus", *FIXED, "sequence_length", "batch_size", "packing", "weights")
     for number, (old, new) in enumerate(zip(before.segments, now.segments, strict=False)):
-        found = [
+        differences = [
             f"{name} is {_short(getattr(new, name))}, the state's is {_short(getattr(old, name))}"
             for name in (*names, "from_window")
             if getattr(old, name) != getattr(new, name)
         ]
-        if not found and old != new:
-            found = ["its sources differ"]
-        if found:
+        if not differences and old != new:
+            differences = ["its sources differ"]
+        if differences:
             where = f"segment {number}: " if len(before.segments) > 1 else ""
-            return where + "; ".join(found)
+            return where + "; ".join(differences)
     if len(now.segments) < len(before.segments):
         return (
             f"it lacks the state's change from window "

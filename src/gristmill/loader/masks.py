@@ -39,7 +39,7 @@ def token_bytes(corpus: "TokenCorpus") -> np.ndarray:
     """
     from gristmill.loader.packing_pieces import token_spellings
 
-    return np.array([min(len(one), 0xFFFF) for one in token_spellings(corpus)], np.uint16)
+    return np.array([min(len(spelling), 0xFFFF) for spelling in token_spellings(corpus)], np.uint16)
 
 
 def leading_tokens(corpus: "TokenCorpus") -> np.ndarray:
@@ -76,14 +76,14 @@ def cu_seqlens(batch: "Batch", size: int | None = None) -> np.ndarray:
         starts = np.sort(
             np.concatenate([starts, (padded + 1) * length - batch.padding[padded]]), kind="stable"
         )
-    found = len(starts) + 1
-    if size is not None and found > size:
+    entries = len(starts) + 1
+    if size is not None and entries > size:
         raise RecipeError(
-            f"cu_seqlens of size {size:,}: this batch has {found - 1:,} segments; use a size of "
-            f"{found:,} or more"
+            f"cu_seqlens of size {size:,}: this batch has {entries - 1:,} segments; use a size of "
+            f"{entries:,} or more"
         )
-    out = np.full(size or found, rows * length, np.int32)
-    out[: found - 1] = starts
+    out = np.full(size or entries, rows * length, np.int32)
+    out[: entries - 1] = starts
     return out
 
 

@@ -27,10 +27,10 @@ class SegmentOrder:
     def __init__(self, corpus: TokenCorpus, segment: PlanSegment) -> None:
         """Open no shard. Raises VerificationError if the corpus has not the plan's windows."""
         form = {name: getattr(corpus.format, name, None) for name in FIXED}
-        for name, found in form.items():
-            if name not in ("seed", "split") and found != getattr(segment, name):
+        for name, value in form.items():
+            if name not in ("seed", "split") and value != getattr(segment, name):
                 raise VerificationError(
-                    f"{corpus.root}: {name} is {found}, the plan says {getattr(segment, name)}: it "
+                    f"{corpus.root}: {name} is {value}, the plan says {getattr(segment, name)}: it "
                     "is not the plan of this corpus"
                 )
         self.segment = segment
@@ -49,11 +49,11 @@ class SegmentOrder:
                     sequence_length=segment.sequence_length,
                     packing=segment.packing,
                 )
-            found = (stream.tokens, windows.count if windows else source.windows)
-            if found != (source.tokens, source.windows):
+            value = (stream.tokens, windows.count if windows else source.windows)
+            if value != (source.tokens, source.windows):
                 raise VerificationError(
-                    f"{corpus.root}: source {source.name!r} has {found[0]:,} tokens and "
-                    f"{found[1]:,} windows, the plan says {source.tokens:,} and "
+                    f"{corpus.root}: source {source.name!r} has {value[0]:,} tokens and "
+                    f"{value[1]:,} windows, the plan says {source.tokens:,} and "
                     f"{source.windows:,}: it is not the plan of this corpus"
                 )
             self.windows.append(windows)
@@ -101,13 +101,13 @@ class SegmentOrder:
         kinds = np.unique(pairs)
         if len(kinds) == 1:
             return sources, self._runs_of(int(sources[0]), int(epochs[0]), places)
-        found = []
+        parts = []
         for pair in kinds.tolist():
             rows = np.flatnonzero(pairs == pair)
             source, epoch = divmod(pair, width)
             runs = self._runs_of(source, first + epoch, places[rows])
-            found.append(runs._replace(rows=rows[runs.rows]))
-        joined = [np.concatenate(fields) for fields in zip(*found, strict=True)]
+            parts.append(runs._replace(rows=rows[runs.rows]))
+        joined = [np.concatenate(fields) for fields in zip(*parts, strict=True)]
         order = np.argsort(joined[0], kind="stable")
         return sources, Runs(*(field[order] for field in joined))
 

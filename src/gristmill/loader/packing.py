@@ -130,7 +130,7 @@ class BestFitWindows:
     def locate(self, epoch: int, start: int, stop: int) -> np.ndarray:
         """As `Windows.locate`; looks the pieces of each length up."""
         plan, keys = self.plan, self._keys(epoch)
-        found = [np.empty(0, np.int64)]
+        numbers = [np.empty(0, np.int64)]
         by_place = np.argsort(plan.places, kind="stable")
         places = plan.places[by_place]
         for length in np.flatnonzero(self.index.counts).tolist():
@@ -144,8 +144,8 @@ class BestFitWindows:
             at = first + order.inverse(np.arange(low, high))
             rows = by_place[np.searchsorted(places, at, "right") - 1]
             groups = np.searchsorted(plan.offsets, rows, "right") - 1
-            found.append(plan.first[groups] + (at - plan.places[rows]) // plan.times[rows])
-        return np.unique(np.concatenate(found))
+            numbers.append(plan.first[groups] + (at - plan.places[rows]) // plan.times[rows])
+        return np.unique(np.concatenate(numbers))
 
 
 class AlignedWindows:

@@ -133,12 +133,12 @@ class IndexWriter(NamedTuple):
         position = 0
         with open(spool, "rb") as file, open(self.folder / "positions", "wb") as out:
             while len(some := np.fromfile(file, "<u4", PIECES)):
-                found, block = sort_block(some, position, limit)
+                tally, block = sort_block(some, position, limit)
                 position += int(some.sum(dtype=np.int64))
-                ends = np.cumsum(found)
+                ends = np.cumsum(tally)
                 view = block.data.cast("B")
-                for length in np.flatnonzero(found).tolist():
-                    end, count = 8 * int(ends[length]), 8 * int(found[length])
+                for length in np.flatnonzero(tally).tolist():
+                    end, count = 8 * int(ends[length]), 8 * int(tally[length])
                     _write_at(out.fileno(), view[end - count : end], int(places[length]))
                     places[length] += count
         spool.unlink()
@@ -154,11 +154,11 @@ def opened(cache: Path, made_from: dict[str, Any], make: Any) -> PackingIndex:
     made_from = {"format": FORMAT, **made_from}
     key = hashlib.sha256(msgspec.json.encode(made_from, order="sorted")).hexdigest()[:32]
     place = cache / key
-    if (found := _read(place, made_from)) is not None:
-        return found
+    if (index := _read(place, made_from)) is not None:
+        return index
     with _locked(cache, key):
-        if (found := _read(place, made_from)) is not None:
-            return found
+        if (index := _read(place, made_from)) is not None:
+            return index
         # What an earlier maker left when it was killed; the lock says that none is at work.
         for left in (place, *cache.glob(f"{key}.*{TEMPORARY}")):
             shutil.rmtree(left, ignore_errors=True)
@@ -172,9 +172,9 @@ def opened(cache: Path, made_from: dict[str, Any], make: Any) -> PackingIndex:
                 sync_folder(cache)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        found = _read(place, made_from)
-        assert found is not None
-        return found
+        index = _read(place, made_from)
+        assert index is not None
+        return index
 
 
 def _read(place: Path, made_from: dict[str, Any]) -> PackingIndex | None:

@@ -63,12 +63,12 @@ def packing_report(
     if not corpus.sources(split):
         raise RecipeError(f"{corpus.root}: the split {split!r} has no tokens")
     corpus.check_sizes(split)
-    found = [
+    counts = [
         _counts(corpus, source, split, sequence_length, asked, seed)
         for source in corpus.sources(split)
     ]
-    if not any(one.windows for one in found):
-        most = max(found, key=lambda one: one.tokens)
+    if not any(one.windows for one in counts):
+        most = max(counts, key=lambda one: one.tokens)
         raise RecipeError(
             f"{corpus.root}: no source has a window of {sequence_length:,} positions; "
             f"{most.source} has {most.tokens:,} tokens: use a shorter sequence length"
@@ -76,7 +76,7 @@ def packing_report(
     total = PackedCounts(
         source="all",
         **{
-            name: sum(getattr(one, name) for one in found)
+            name: sum(getattr(one, name) for one in counts)
             for name in PackedCounts.__struct_fields__
             if name != "source"
         },
@@ -85,7 +85,7 @@ def packing_report(
         "packing": asked,
         "sequence_length": sequence_length,
         "split": split,
-        "sources": [_built(one) for one in found],
+        "sources": [_built(one) for one in counts],
         "all": _built(total),
     }
 

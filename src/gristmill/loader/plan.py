@@ -62,10 +62,10 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise RecipeError(f"split {split!r}: it is train or val")
         if not corpus.sources(split):
             raise RecipeError(f"{corpus.root}: the split {split!r} has no tokens")
-        found = make_segment(
+        segment = make_segment(
             corpus, 0, sequence_length, batch_size, seed, split, weights, parse_packing(packing)
         )
-        return cls(segments=[found])
+        return cls(segments=[segment])
 
     @property
     def digest(self) -> str:
@@ -102,10 +102,10 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         try:
             if len(data) > LARGEST:
                 raise ValueError(f"more than {LARGEST >> 20} MiB")
-            if (found := _plan_format(data)) > FORMAT:
+            if (version := _plan_format(data)) > FORMAT:
                 raise VerificationError(
-                    f"{where}: a plan of format {found}, and this gristmill reads format {FORMAT}: "
-                    "update gristmill"
+                    f"{where}: a plan of format {version}, and this gristmill reads format "
+                    f"{FORMAT}: update gristmill"
                 )
             plan = msgspec.convert(unseal(data), cls)
             plan._check()
@@ -146,7 +146,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                 f"window {from_window:,} is not the first of a step of {last.batch_size:,} "
                 f"windows; {from_window - over:,} and {from_window - over + last.batch_size:,} are"
             )
-        found = make_segment(
+        segment = make_segment(
             corpus,
             from_window,
             last.sequence_length if sequence_length is None else sequence_length,
@@ -158,13 +158,13 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
         may_grow = GROWING if _has_grown_from(corpus, last.tokenizer) else ()
         for name in FIXED:
-            before, now = getattr(last, name), getattr(found, name)
+            before, now = getattr(last, name), getattr(segment, name)
             if before != now and name not in may_grow:
                 raise RecipeError(
                     f"{corpus.root}: {name} is {now}, that of the plan is {before}: a run cannot "
                     "change it"
                 )
-        plan = LoaderPlan(segments=[*self.segments, self._continued(found)])
+        plan = LoaderPlan(segments=[*self.segments, self._continued(segment)])
         if len(seal(plan)) > LARGEST:  # no checkpoint of it could be read
             raise RecipeError(
                 f"a plan of {len(plan.segments):,} segments has more than {LARGEST >> 20} MiB, and "
@@ -207,7 +207,9 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         begun: dict[str, int] = {}
         end = until
         for segment in reversed(self.segments):
-            if any(one.windows and one.name in names - begun.keys() for one in segment.sources):
+            if any(
+                source.windows and source.name in names - begun.keys() for source in segment.sources
+            ):
                 begun = _begun_in(segment, end - segment.from_window) | begun
             if names <= begun.keys():
                 break
@@ -216,7 +218,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def segment_at(self, window: int) -> int:
         """Return the number of the segment that has a window."""
-        numbers = [n for n, one in enumerate(self.segments) if one.from_window <= window]
+        numbers = [n for n, segment in enumerate(self.segments) if segment.from_window <= window]
         return numbers[-1]
 
     def end_of(self, number: int) -> int | None:
@@ -256,7 +258,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """
         count = len(before.segments)
         return self.segments[:count] == before.segments and all(
-            one.from_window >= window for one in self.segments[count:]
+            segment.from_window >= window for segment in self.segments[count:]
         )
 
     def _check(self) -> None:
@@ -299,11 +301,11 @@ def _begun_in(segment: PlanSegment, windows: int) -> dict[str, int]:
 def _plan_format(data: bytes) -> int:
     """Return the format that a plan says it has; 0 if it says none."""
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError):
         return 0
-    found = found.get("format") if isinstance(found, dict) else None
-    return found if isinstance(found, int) else 0
+    value = value.get("format") if isinstance(value, dict) else None
+    return value if isinstance(value, int) else 0
 
 
 def _short(error: Exception) -> str:
@@ -314,7 +316,7 @@ def _is_plan(path: Path) -> bool:
     """Return whether a file is a plan, or one that was changed after it was written."""
     try:
         with open(path, "rb") as file:
-            found = msgspec.json.decode(file.read(LARGEST), type=dict[str, msgspec.Raw])
+            fields = msgspec.json.decode(file.read(LARGEST), type=dict[str, msgspec.Raw])
     except (OSError, *NO_JSON):
         return False
-    return {"format", "segments", PROOF} <= found.keys()
+    return {"format", "segments", PROOF} <= fields.keys()

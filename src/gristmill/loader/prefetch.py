@@ -41,11 +41,11 @@ class Prefetch:
 
     def next(self) -> Block:
         """Return the next block; waits for it. Raises what the thread raised."""
-        found = self._blocks.get()
-        if isinstance(found, BaseException):
+        result = self._blocks.get()
+        if isinstance(result, BaseException):
             self._stop.set()
-            raise found
-        return found
+            raise result
+        return result
 
     def close(self) -> None:
         """End the thread, and wait until it has ended."""
@@ -62,18 +62,18 @@ class Prefetch:
 def _work(
     make: Make, window: int, blocks: "queue.Queue[Block | BaseException]", stop: threading.Event
 ) -> None:
-    found: Block | BaseException
+    result: Block | BaseException
     while not stop.is_set():
         try:
-            found = make(window)
-            window = found.end
+            result = make(window)
+            window = result.end
         except BaseException as error:  # noqa: BLE001 - the next call of `next` raises it
-            found = error
+            result = error
         while not stop.is_set():
             try:
-                blocks.put(found, timeout=0.5)
+                blocks.put(result, timeout=0.5)
                 break
             except queue.Full:
                 continue
-        if isinstance(found, BaseException):
+        if isinstance(result, BaseException):
             return

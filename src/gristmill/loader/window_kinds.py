@@ -42,10 +42,10 @@ def parse_packing(given: Packing) -> dict[str, Any]:
         raise RecipeError(f"packing {kind}: there is no parameter {unknown[0]!r}")
     for name, values in KINDS[kind].items():
         value = packing.get(name, values[0])
-        if not any(type(value) is type(one) and value == one for one in values):
+        if not any(type(value) is type(choice) and value == choice for choice in values):
             raise RecipeError(
                 f"packing {kind}: {name} = {value!r}: it is one of "
-                f"{', '.join(str(one).lower() for one in values)}"
+                f"{', '.join(str(choice).lower() for choice in values)}"
             )
     for name in NUMBERS[kind] & packing.keys():
         packing[name] = whole_number(f"packing {kind}: {name}", packing[name], 0)

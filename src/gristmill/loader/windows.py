@@ -96,7 +96,7 @@ class ConcatWindows:
     def locate(self, epoch: int, start: int, stop: int) -> np.ndarray:
         """As `Windows.locate`."""
         offset, used = self.offset(epoch), self.count * self._length
-        found: list[np.ndarray] = []
+        ranges: list[np.ndarray] = []
         # Tokens before the offset are at the ring's end.
         for low, high in (
             (start - offset, stop - offset),
@@ -104,5 +104,5 @@ class ConcatWindows:
         ):
             low, high = max(low, 0), min(high, used)
             if low < high:
-                found.append(np.arange(low // self._length, -(-high // self._length)))
-        return np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
+                ranges.append(np.arange(low // self._length, -(-high // self._length)))
+        return np.unique(np.concatenate(ranges)) if ranges else np.empty(0, np.int64)

@@ -365,9 +365,9 @@ def _answer(run: DoremiRun, rows: np.ndarray) -> dict[str, Any]:
     count = len(run.sources)
     mean = rows[:, :count].mean(axis=0)
     ends = rows[-max(1, len(rows) // 10) :].mean(axis=0).tolist()
-    found = dict(zip(run.sources, mean.tolist(), strict=True))
+    weights = dict(zip(run.sources, mean.tolist(), strict=True))
     with machine_errors(run.out / "weights.toml", every=True):
-        write_bytes(run.out, "weights.toml", ("\n".join(weights_toml(found)) + "\n").encode())
+        write_bytes(run.out, "weights.toml", ("\n".join(weights_toml(weights)) + "\n").encode())
     parameters = run.settings.config.parameters
     warnings = []
     if parameters < SMALL:
@@ -377,7 +377,7 @@ def _answer(run: DoremiRun, rows: np.ndarray) -> dict[str, Any]:
         )
     return {
         "out": str(run.out),
-        "weights": found,
+        "weights": weights,
         "last": dict(zip(run.sources, rows[-1, :count].tolist(), strict=True)),
         "proxy_losses": dict(zip(run.sources, ends[count : 2 * count], strict=True)),
         "reference_losses": dict(zip(run.sources, ends[2 * count :], strict=True)),

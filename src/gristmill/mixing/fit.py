@@ -86,20 +86,20 @@ def fit_mix(
         for place in range(len(runs.metrics)):
             fitted.append(_fitted(runs, place, law, seed))
             count.add(1)
-    chosen = Objective([one.law for one in fitted], weights)
-    smooth = all(one.kind != "boosted" for one in fitted)
+    chosen = Objective([fit.law for fit in fitted], weights)
+    smooth = all(fit.kind != "boosted" for fit in fitted)
     mix = best_mix(chosen, caps, natural, seed, smooth=smooth)
     shares, gains = _resampled(runs, fitted, weights, caps, natural, mix, seed, resamples)
-    found = _answer(runs, fitted, chosen, weights, mix, natural, caps, shares, gains)
-    found["warnings"] = _warnings(runs, fitted, mix, gains)
-    for name, row in found["mix"].items():
+    answer = _answer(runs, fitted, chosen, weights, mix, natural, caps, shares, gains)
+    answer["warnings"] = _warnings(runs, fitted, mix, gains)
+    for name, row in answer["mix"].items():
         row["epochs"] = (
             row["share"] * tokens / supply[name] if supply and tokens and supply[name] else None
         )
-    found["plot"] = None if plot is None else str(plot)
+    answer["plot"] = None if plot is None else str(plot)
     if plot is not None:
-        plot_fit(Path(plot), runs, fitted, found)
-    return found
+        plot_fit(Path(plot), runs, fitted, answer)
+    return answer
 
 
 def _weights(runs: Swarm, objective: Mapping[str, float] | None) -> np.ndarray:
@@ -125,7 +125,7 @@ def _fitted(runs: Swarm, place: int, law: str, seed: int) -> Fitted:
     """Return a metric's law, chosen by the error on runs that it has not seen."""
     values = runs.values[:, place]
     many = len(runs.names) >= MANY * len(runs.sources)
-    kinds = [one for one in CANDIDATES if law in (one, "best")]
+    kinds = [candidate for candidate in CANDIDATES if law in (candidate, "best")]
     if law == "best" and not many:
         kinds.remove("boosted")
     folds = np.random.default_rng(seed).permutation(len(values)) % FOLDS
@@ -177,11 +177,11 @@ def _resampled(
     of 20,000 mixes is another number than that of the 100 best of 2,000.
     """
     random = np.random.default_rng(seed)
-    smooth = all(one.kind != "boosted" for one in fitted)
+    smooth = all(fit.kind != "boosted" for fit in fitted)
     # The mixes that are looked at are the same for all, and those that the estimate was chosen of.
     points = points_under(caps, natural, seed)
-    expected = np.stack([one.law(runs.ratios) for one in fitted], axis=1)
-    errors = runs.values - np.stack([one.predicted for one in fitted], axis=1)
+    expected = np.stack([fit.law(runs.ratios) for fit in fitted], axis=1)
+    errors = runs.values - np.stack([fit.predicted for fit in fitted], axis=1)
     errors -= errors.mean(axis=0)
     shares, gains = [], []
     with counted("resample", resamples, "fits") as count:
@@ -189,8 +189,8 @@ def _resampled(
             # A run's errors stay together: metrics of one model go up and down together.
             values = expected + errors[random.integers(0, len(errors), len(errors))]
             models = [
-                laws.fit_law(one.kind, runs.ratios, values[:, place], seed, starts=2)
-                for place, one in enumerate(fitted)
+                laws.fit_law(fit.kind, runs.ratios, values[:, place], seed, starts=2)
+                for place, fit in enumerate(fitted)
             ]
             chosen = Objective(models, weights)
             shares.append(search_best(chosen, caps, points, smooth=smooth, starts=2))
@@ -217,8 +217,8 @@ def _answer(
         "runs": len(runs.names),
         "unmatched": runs.unmatched,
         "metrics": {
-            one.metric: {"law": one.kind, **one.errors[one.kind], "laws": one.errors}
-            for one in fitted
+            fit.metric: {"law": fit.kind, **fit.errors[fit.kind], "laws": fit.errors}
+            for fit in fitted
         },
         "mix": {
             name: {
@@ -241,13 +241,13 @@ def _answer(
 
 
 def _warnings(runs: Swarm, fitted: list[Fitted], mix: np.ndarray, gains: np.ndarray) -> list[str]:
-    found = [
-        f"{one.metric}: the laws predict runs that they have not seen no better than their mean "
-        f"does (r2 {one.errors[one.kind]['r2']:.2f}): the mix is no more than a guess for it"
-        for one in fitted
-        if one.errors[one.kind]["r2"] < 0.1
+    warnings = [
+        f"{fit.metric}: the laws predict runs that they have not seen no better than their mean "
+        f"does (r2 {fit.errors[fit.kind]['r2']:.2f}): the mix is no more than a guess for it"
+        for fit in fitted
+        if fit.errors[fit.kind]["r2"] < 0.1
     ]
-    found += [
+    warnings += [
         f"{name}: the share {share:.3f} is above that of every run ({most:.3f}): no run shows "
         "what happens there"
         for name, share, most in zip(
@@ -256,11 +256,11 @@ def _warnings(runs: Swarm, fitted: list[Fitted], mix: np.ndarray, gains: np.ndar
         if share > most + 1e-3
     ]
     if len(gains) and (gains > 0).mean() < 0.95:
-        found.append(
+        warnings.append(
             f"in {100 * float((gains <= 0).mean()):.0f} % of resamples this mix is "
             "no better than the natural one: more runs are needed to tell"
         )
-    return found
+    return warnings
 
 
 def lines(found: Mapping[str, Any]) -> list[str]:

@@ -63,12 +63,12 @@ def _log_linear(x: np.ndarray, y: np.ndarray, seed: int, starts: int) -> Law:
     for start in range(starts):
         sign = 1.0 if start % 2 == 0 else -1.0
         first = np.concatenate([[-sign], random.normal(0.0, 0.3, x.shape[1])])
-        found = optimize.least_squares(
+        solution = optimize.least_squares(
             _residuals, first, _slopes, loss="huber", f_scale=HUBER, max_nfev=300,
             args=(x, target, sign),
         )  # fmt: skip
-        if best is None or found.cost < best[0]:
-            best = (float(found.cost), sign, found.x)
+        if best is None or solution.cost < best[0]:
+            best = (float(solution.cost), sign, solution.x)
     assert best is not None
     _, sign, parameters = best
 

@@ -68,20 +68,22 @@ def mix(
 
     Raises RecipeError for a mix that cannot be, VerificationError for a damaged corpus.
     """
-    tokens, found, read = read_supply(recipe, corpus, supply)
+    tokens, token_corpus, read = read_supply(recipe, corpus, supply)
     if read.mix is None:
         raise RecipeError(f"{recipe}: no [mix]: say the shares of its sources in one")
     stages = make_stages(read.mix, tokens)
     if plan is not None:
-        if found is None:
+        if token_corpus is None:
             raise RecipeError(
                 f"a loader's plan is of a finished corpus, and {recipe} has none: run it first, or "
                 "name the corpus with --corpus"
             )
-        plan_stages(stages, found, read.seed if seed is None else seed).save(plan, force=force)
+        plan_stages(stages, token_corpus, read.seed if seed is None else seed).save(
+            plan, force=force
+        )
     return {
-        "corpus": None if found is None else str(found.root),
-        "known_by": "recipe" if found is None else "corpus",
+        "corpus": None if token_corpus is None else str(token_corpus.root),
+        "known_by": "recipe" if token_corpus is None else "corpus",
         "supply": tokens,
         "stages": [_stage_table(stage, tokens) for stage in stages],
         "total": {
@@ -100,20 +102,20 @@ def make_stages(settings: Mix, tokens: Mapping[str, int]) -> list[Stage]:
     stages: list[Stage] = []
     length, batch = settings.sequence_length, settings.batch_size
     all_stages: list[Mix | MixStage] = [settings, *settings.stage]
-    for one in all_stages:
-        name = FIRST if isinstance(one, Mix) else one.name
-        length = one.sequence_length or length
-        batch = one.batch_size or batch
-        budget = one.tokens or (sum(one.targets.values()) if one.targets else None)
-        if budget is None and not isinstance(one, Mix):
+    for rule in all_stages:
+        name = FIRST if isinstance(rule, Mix) else rule.name
+        length = rule.sequence_length or length
+        batch = rule.batch_size or batch
+        budget = rule.tokens or (sum(rule.targets.values()) if rule.targets else None)
+        if budget is None and not isinstance(rule, Mix):
             raise RecipeError(f"mix: stage {name!r} says no tokens: how long is it?")
-        if one.targets and one.tokens and one.tokens != sum(one.targets.values()):
+        if rule.targets and rule.tokens and rule.tokens != sum(rule.targets.values()):
             raise RecipeError(
-                f"mix: stage {name!r}: tokens = {one.tokens:,}, and its targets are "
-                f"{sum(one.targets.values()):,}: leave tokens out"
+                f"mix: stage {name!r}: tokens = {rule.tokens:,}, and its targets are "
+                f"{sum(rule.targets.values()):,}: leave tokens out"
             )
-        shares = compute_shares(one, tokens, budget)
-        budget = budget or _most_tokens(one, shares, tokens)
+        shares = compute_shares(rule, tokens, budget)
+        budget = budget or _most_tokens(rule, shares, tokens)
         if budget < length * batch:
             raise RecipeError(
                 f"mix: stage {name!r} reads {budget:,} tokens, less than one step of {batch:,} "
@@ -122,7 +124,7 @@ def make_stages(settings: Mix, tokens: Mapping[str, int]) -> list[Stage]:
         steps = round(budget / (length * batch))
         if steps * batch > MOST_WINDOWS:
             raise RecipeError(f"mix: stage {name!r}: more than {MOST_WINDOWS:,} windows")
-        stages.append(Stage(name, one, length, batch, steps, budget, shares))
+        stages.append(Stage(name, rule, length, batch, steps, budget, shares))
         _check_supply(stages, tokens)
     names = [stage.name for stage in stages]
     if len(set(names)) < len(names):
@@ -191,8 +193,8 @@ def read_supply(
     if corpus is not None:
         root = Path(corpus)
     finished = root is not None and Corpus(root).finished() is not None
-    found = TokenCorpus.open(root) if root is not None and (finished or corpus) else None
-    return _tokens(loaded.recipe, found, supply, str(recipe)), found, loaded.recipe
+    token_corpus = TokenCorpus.open(root) if root is not None and (finished or corpus) else None
+    return _tokens(loaded.recipe, token_corpus, supply, str(recipe)), token_corpus, loaded.recipe
 
 
 def find_corpus(path: Path | str) -> Path:
@@ -225,7 +227,7 @@ def _tokens(
         raise RecipeError(
             f"{name}: there is no source {unknown[0]!r}; there are {', '.join(names)}"
         )
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for source in names:
         parts = {key: value for key, value in given.items() if partition_source(key) == source}
         if not parts and source not in targets:
@@ -234,8 +236,8 @@ def _tokens(
                 f"finished. Run the recipe, give the source target_tokens, or say --supply "
                 f"{source}=N"
             )
-        found |= parts or {source: targets[source]}
-    return found
+        counts |= parts or {source: targets[source]}
+    return counts
 
 
 def _most_tokens(rule: Shares, shares: Mapping[str, float], tokens: Mapping[str, int]) -> int:
@@ -257,7 +259,7 @@ def _check_supply(stages: list[Stage], tokens: Mapping[str, int]) -> None:
     if most is None:
         return
     for name in tokens:
-        asked = math.fsum(one.shares[name] * one.budget for one in stages)
+        asked = math.fsum(entry.shares[name] * entry.budget for entry in stages)
         if stage.shares[name] and asked > most * tokens[name] * (1 + SLACK) + 1:
             raise RecipeError(
                 f"mix: source {name!r} cannot supply what stage {stage.name!r} asks for: "

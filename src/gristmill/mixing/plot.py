@@ -91,13 +91,13 @@ def plot_fit(path: Path, runs: Swarm, fitted: Sequence["Fitted"], found: Mapping
     bars.set_yticks(list(places), [_plain(name) for name in rows])
     bars.set_xlabel("share of tokens (bar: 5 to 95 % of resamples)")
     bars.legend()
-    for panel, one in zip(panels[1:], shown, strict=True):
-        measured = runs.values[:, runs.metrics.index(one.metric)]
-        panel.plot(measured, one.predicted, "o", markersize=3)
+    for panel, fit in zip(panels[1:], shown, strict=True):
+        measured = runs.values[:, runs.metrics.index(fit.metric)]
+        panel.plot(measured, fit.predicted, "o", markersize=3)
         ends = [float(measured.min()), float(measured.max())]
         panel.plot(ends, ends, "-", linewidth=0.8)
-        panel.set_xlabel(f"{_plain(one.metric)}, measured")
-        panel.set_ylabel(f"predicted ({one.kind}), run unseen")
+        panel.set_xlabel(f"{_plain(fit.metric)}, measured")
+        panel.set_ylabel(f"predicted ({fit.kind}), run unseen")
     write(drawn, path)
 
 

@@ -49,7 +49,7 @@ def propose_mixes(
     `plans`. Raises RecipeError.
     """
     runs = whole_number("runs", runs, 1, MOST_RUNS)
-    counts, found, _ = read_supply(recipe, corpus, supply)
+    counts, token_corpus, _ = read_supply(recipe, corpus, supply)
     names = [name for name, count in counts.items() if count]
     if len(names) < 2:
         raise RecipeError(f"{recipe}: a mix has two sources or more; {len(names)} has tokens")
@@ -70,10 +70,10 @@ def propose_mixes(
         claim_folder(folder, "mixes")
     _write(folder, table, names)
     plans = []
-    if found is not None:
+    if token_corpus is not None:
         for name, shares in table.items():
             plans.append(str(folder / f"{name}.json"))
-            _plan(found, shares, sequence_length, batch_size, seed).save(plans[-1])
+            _plan(token_corpus, shares, sequence_length, batch_size, seed).save(plans[-1])
     return {"out": str(folder), "runs": table, "plans": plans}
 
 
@@ -103,7 +103,7 @@ def _write(folder: Path, table: Mapping[str, Mapping[str, float]], names: list[s
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["run", "name", "index", *names])
     for number, (name, shares) in enumerate(table.items()):
-        writer.writerow([name, name, number, *(f"{shares[one]:.6f}" for one in names)])
+        writer.writerow([name, name, number, *(f"{shares[source]:.6f}" for source in names)])
     with machine_errors(folder / "ratios.csv", every=True):
         write_bytes(folder, "ratios.csv", text.getvalue().encode())
 

@@ -75,13 +75,13 @@ def shapes(config: ProxyConfig) -> dict[str, tuple[tuple[int, ...], float | None
     """Of each tensor its shape, and the deviation of its first numbers (None: they are 1)."""
     width = config.width
     residual = 0.02 / math.sqrt(2 * config.layers)
-    found: dict[str, tuple[tuple[int, ...], float | None]] = {
+    tensors: dict[str, tuple[tuple[int, ...], float | None]] = {
         "token": ((config.vocabulary, width), 0.02),
         "place": ((config.sequence_length, width), 0.02),
         "last": ((width,), None),
     }
     for layer in range(config.layers):
-        found |= {
+        tensors |= {
             f"{layer}.before": ((width,), None),
             f"{layer}.attention": ((3 * width, width), 0.02),
             f"{layer}.joined": ((width, width), residual),
@@ -89,17 +89,17 @@ def shapes(config: ProxyConfig) -> dict[str, tuple[tuple[int, ...], float | None
             f"{layer}.up": ((4 * width, width), 0.02),
             f"{layer}.down": ((width, 4 * width), residual),
         }
-    return found
+    return tensors
 
 
 def started(config: ProxyConfig, seed: int, device: str = "cpu") -> Tensors:
     """Return a model's first parameters; the same seed gives the same numbers on every device."""
     drawn = torch.Generator().manual_seed(seed)
-    found = {
+    parameters = {
         name: torch.ones(shape) if scale is None else torch.randn(shape, generator=drawn) * scale
         for name, (shape, scale) in shapes(config).items()
     }
-    return {name: value.to(device).requires_grad_() for name, value in found.items()}
+    return {name: value.to(device).requires_grad_() for name, value in parameters.items()}
 
 
 def logits(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
@@ -125,10 +125,10 @@ def logits(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
 def token_losses(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
     """Return the loss of each token in nats, (rows, length) float32: tokens (rows, length + 1)."""
     scores = logits(model, config, tokens[:, :-1])
-    found = functional.cross_entropy(
+    losses = functional.cross_entropy(
         scores.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none"
     )
-    return found.view(tokens.shape[0], -1)
+    return losses.view(tokens.shape[0], -1)
 
 
 def save_model(folder: Path, model: Tensors, config: ProxyConfig) -> None:

@@ -76,14 +76,14 @@ def search_best(
     order = np.argsort(values, kind="stable")
     if not smooth:
         return within(np.asarray(points[order[:BEST]].mean(axis=0)), caps)
-    found = points[order[0]]
+    point = points[order[0]]
     least = float(values[order[0]])
     for start in order[:starts]:
         mix = _downhill(objective, caps, points[start])
         value = float(objective(mix[None])[0])
         if value < least:
-            found, least = mix, value
-    return within(np.where(found < SMALL, 0.0, found), caps)
+            point, least = mix, value
+    return within(np.where(point < SMALL, 0.0, point), caps)
 
 
 def drawn_mixes(natural: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -118,7 +118,7 @@ def within(mix: np.ndarray, caps: np.ndarray) -> np.ndarray:
 def _downhill(objective: Objective, caps: np.ndarray, start: np.ndarray) -> np.ndarray:
     """Return a local minimum by sequential least squares (SLSQP)."""
     optimize: Any = needed("scipy.optimize")
-    found = optimize.minimize(
+    solution = optimize.minimize(
         lambda mix: float(objective(mix[None])[0]),
         start,
         method="SLSQP",
@@ -126,4 +126,4 @@ def _downhill(objective: Objective, caps: np.ndarray, start: np.ndarray) -> np.n
         constraints=[{"type": "eq", "fun": lambda mix: float(mix.sum()) - 1.0}],
         options={"maxiter": 200, "ftol": 1e-10},
     )
-    return within(np.asarray(found.x, np.float64), caps)
+    return within(np.asarray(solution.x, np.float64), caps)

@@ -43,8 +43,8 @@ class ShardsPart(NamedTuple):
 
 def parse(given: str, engine: str = "local") -> ShardsPart:
     """Return the part that `3/16` names. Raises RecipeError, also for an engine without parts."""
-    found = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", given)
-    part = ShardsPart(int(found[1]), int(found[2])) if found else ShardsPart(0, 0)
+    match = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", given)
+    part = ShardsPart(int(match[1]), int(match[2])) if match else ShardsPart(0, 0)
     if not 1 <= part.number <= part.of <= MOST:
         raise RecipeError(
             f"--shards {given}: write I/N, such as 3/16: part 3 of 16, from 1 to {MOST:,}"

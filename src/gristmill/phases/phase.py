@@ -176,16 +176,16 @@ def key_fields(task: Any) -> dict[str, Any]:
 
 def _is_runtime(hint: Any) -> bool:
     return any(
-        (getattr(one, "extra", None) or {}).get("runtime")
-        for one in getattr(hint, "__metadata__", ())
+        (getattr(meta, "extra", None) or {}).get("runtime")
+        for meta in getattr(hint, "__metadata__", ())
     )
 
 
 def _content(value: Any) -> Any:
     if isinstance(value, list):
-        return [_content(one) for one in value]
+        return [_content(entry) for entry in value]
     if isinstance(value, dict) and not all(isinstance(name, str) for name in value):
-        return [[number, _content(one)] for number, one in sorted(value.items())]
+        return [[number, _content(entry)] for number, entry in sorted(value.items())]
     return value.key() if hasattr(value, "key") else without_defaults(value)
 
 
@@ -204,7 +204,7 @@ def narrow(recipe: Recipe, fields: Iterable[str]) -> Recipe:
 
 def _narrowed(value: Any, tree: dict[str, Any]) -> Any:
     if isinstance(value, list) and tree:
-        return [_narrowed(one, tree) for one in value]
+        return [_narrowed(entry, tree) for entry in value]
     if not isinstance(value, msgspec.Struct) or not tree:
         return value
     unknown = set(tree) - set(value.__struct_fields__)

@@ -46,9 +46,9 @@ class _EarlyJobs:
 
     def go_on(self) -> bool:
         if self._jobs.count:
-            found = self._jobs.events(0.0)
-            self._events += found
-            for event in found:
+            events = self._jobs.events(0.0)
+            self._events += events
+            for event in events:
                 # What is damaged is mended between phases.
                 if event.error is not None and not isinstance(event.error, Damaged):
                     raise_at_once(event.error)

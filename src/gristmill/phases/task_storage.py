@@ -172,12 +172,12 @@ class TaskFiles:
     def own(self, number: int, task: Any) -> list[File]:
         """Return those that are of its raw shards alone."""
         if self._phase.scope == "shard":
-            found = self._own.get(shard_name(number), [])
+            shard_files = self._own.get(shard_name(number), [])
         else:
             names = map(shard_name, getattr(task, "numbers", ()))
             named = [self._own.get(name, []) for name in names] or self._own.values()
-            found = [file for files in named for file in files]
-        return self._opened(task, found)
+            shard_files = [file for files in named for file in files]
+        return self._opened(task, shard_files)
 
     def shared(self, task: Any) -> list[File]:
         """Return those that other tasks read as well."""

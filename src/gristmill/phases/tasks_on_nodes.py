@@ -72,8 +72,8 @@ class OnNodes:
                 lambda number: self._for_a_node(phase, number, tasks[number], files), tasks
             )
             return [
-                Job(names[number], partial(execute_on_node, phase), one)
-                for number, one in zip(tasks, given, strict=True)
+                Job(names[number], partial(execute_on_node, phase), node_task)
+                for number, node_task in zip(tasks, given, strict=True)
             ]
 
     def run(self, phase: Phase[Any], jobs: list[Job]) -> Iterator[Event]:
@@ -127,11 +127,11 @@ class OnNodes:
                     f"{self._corpus.name}: sha256 {sha256} ({path.name}) is neither in the store "
                     "nor on this machine: run the same command again to fetch it"
                 )
-            size, found = hash_file(path)
-            if found != sha256:
+            size, digest = hash_file(path)
+            if digest != sha256:
                 raise SourceError(
                     f"{path}: changed since the plan pinned it: expected sha256 {sha256}, got "
-                    f"{found}. Bring the old file back, or start a new corpus for the new one",
+                    f"{digest}. Bring the old file back, or start a new corpus for the new one",
                     "changed",
                 )
             objects.put(path, sha256, size)
@@ -149,13 +149,13 @@ def make_storage(corpus: Corpus, engine: Engine, threads: int) -> TaskStorage:
 
 def _task_paths(task: Any) -> list[tuple[str, str]]:
     """Return the paths of the driver in a task, and the digests of what lies there."""
-    found = []
+    paths = []
     if hasattr(task, "path"):
-        found.append((task.path, task.sha256))
+        paths.append((task.path, task.sha256))
     for holder in (getattr(task, "steps", None), getattr(task, "post_dedup", None)):
         inputs = {} if holder is None else holder.inputs
-        found += [(one.path, one.sha256) for one in inputs.values() if one.path]
-    return found
+        paths += [(entry.path, entry.sha256) for entry in inputs.values() if entry.path]
+    return paths
 
 
 def with_paths(task: Any, root: Path, places: dict[str, Path]) -> Any:
@@ -167,8 +167,8 @@ def with_paths(task: Any, root: Path, places: dict[str, Path]) -> Any:
         holder = getattr(task, name, None)
         if holder is not None:
             inputs: dict[str, Input] = {
-                location: one._replace(path=str(places[one.path])) if one.path else one
-                for location, one in holder.inputs.items()
+                location: entry._replace(path=str(places[entry.path])) if entry.path else entry
+                for location, entry in holder.inputs.items()
             }
             changes[name] = msgspec.structs.replace(holder, inputs=inputs)
     return msgspec.structs.replace(task, **changes)

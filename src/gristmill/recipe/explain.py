@@ -92,8 +92,8 @@ def _struct_in(kind: Any, *, tables: bool = False) -> Any:
         if tables and getattr(option, "__origin__", None) is dict:
             return option if _struct_in(option) is not None else None
     for option in getattr(kind, "__args__", ()):
-        if (found := _struct_in(option)) is not None:
-            return found
+        if (struct := _struct_in(option)) is not None:
+            return struct
     return None
 
 
@@ -105,15 +105,15 @@ def find_line(text: str, steps: list[str | int]) -> str:
     wanted = next((step for step in steps if isinstance(step, int)), 0)
     best = 0
     for number, line in enumerate(text.splitlines(), 1):
-        found = re.match(r"\s*\[(\[)?\s*([A-Za-z0-9_.-]+)\s*\]", line)
-        if found:
-            header = found[2]
+        match = re.match(r"\s*\[(\[)?\s*([A-Za-z0-9_.-]+)\s*\]", line)
+        if match:
+            header = match[2]
             counts[header] = counts.get(header, -1) + 1
         here = header.split(".") if header else []
         if names[: len(here)] != here or counts.get(header, 0) != (wanted if here else 0):
             continue
         rest = names[len(here) :]
-        if found and here:
+        if match and here:
             best = best or number
         if rest and re.match(rf"\s*[\"']?{re.escape(rest[0])}[\"']?\s*[.=]", line):
             best = number

@@ -81,23 +81,23 @@ def table_keys(table: type[msgspec.Struct]) -> list[Key]:
     """Return the keys of a table, in the order of its class. Those of a base class come last."""
     hints = get_type_hints(table, include_extras=True)
     comments = field_comments(table)
-    found = [
+    keys = [
         Key(field.encode_name, in_words(hints[field.name]), _default(field), comments[field.name])
         for field in msgspec.structs.fields(table)
         if field.encode_name[0] != "@"
     ]
     own = set(inspect.get_annotations(table))
     own_keys = {field.encode_name for field in msgspec.structs.fields(table) if field.name in own}
-    return sorted(found, key=lambda key: key.name not in own_keys)
+    return sorted(keys, key=lambda key: key.name not in own_keys)
 
 
 def field_comments(table: type[msgspec.Struct]) -> dict[str, str]:
     """Return the comment of each field of a class and of its bases."""
-    found: dict[str, str] = {}
+    comments: dict[str, str] = {}
     for kind in reversed(table.__mro__):
         if kind.__module__.startswith("gristmill."):
-            found |= _comments(kind.__module__)[kind.__name__]
-    return found
+            comments |= _comments(kind.__module__)[kind.__name__]
+    return comments
 
 
 @cache
@@ -108,9 +108,11 @@ def _comments(module: str) -> dict[str, dict[str, str]]:
     lines = text.splitlines()
     return {
         node.name: {
-            one.target.id: _comment(lines, one.lineno - 1, one.end_lineno or one.lineno)
-            for one in node.body
-            if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            statement.target.id: _comment(
+                lines, statement.lineno - 1, statement.end_lineno or statement.lineno
+            )
+            for statement in node.body
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
         }
         for node in ast.parse(text).body
         if isinstance(node, ast.ClassDef)
@@ -132,17 +134,17 @@ def in_words(hint: Any, *, several: bool = False) -> str:
     kind, arguments = get_origin(hint), get_args(hint)
     if kind is Annotated:
         what = " characters" if arguments[0] is str else " of them"
-        limits = [one for meta in arguments[1:] if (one := _limits(meta, what))]
+        limits = [part for meta in arguments[1:] if (part := _limits(meta, what))]
         return ", ".join([in_words(arguments[0], several=several), *limits])
     if kind in (Union, types.UnionType):
-        given = [one for one in arguments if one is not type(None)]
-        return " or ".join(in_words(one, several=several) for one in given)
+        given = [part for part in arguments if part is not type(None)]
+        return " or ".join(in_words(part, several=several) for part in given)
     if kind is Literal:
         *first, last = (f"`{_toml(value)}`" for value in arguments)
         return f"{', '.join(first)} or {last}" if first else last
     if kind in (list, tuple):
-        found = dict.fromkeys(in_words(one, several=True) for one in arguments if one is not ...)
-        return f"list{'s' * several} of {' or '.join(found)}"
+        words = dict.fromkeys(in_words(part, several=True) for part in arguments if part is not ...)
+        return f"list{'s' * several} of {' or '.join(words)}"
     if kind is dict:
         return f"table{'s' * several} of {in_words(arguments[1], several=True)}"
     word = "table" if is_table(hint) else PLAIN[hint]
@@ -159,10 +161,10 @@ def tables_inside(table: type[msgspec.Struct]) -> Iterator[tuple[str, type[msgsp
     for name, hint in get_type_hints(table).items():
         waiting = [hint]
         while waiting:
-            one = waiting.pop()
-            waiting += get_args(one)
-            if is_table(one):
-                yield name, one
+            kind = waiting.pop()
+            waiting += get_args(kind)
+            if is_table(kind):
+                yield name, kind
 
 
 def _limits(meta: msgspec.Meta, items: str) -> str:
@@ -199,14 +201,14 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (list, tuple)):
-        written = [_toml(one) for one in value]
+        written = [_toml(entry) for entry in value]
         while len(", ".join(written)) > MOST:
             written = [*written[: max(len(written) // 2, 1)], "..."]
             if len(written) < 3:
                 break
         return f"[{', '.join(written)}]"
     if isinstance(value, dict):
-        inner = ", ".join(f"{name} = {_toml(one)}" for name, one in value.items())
+        inner = ", ".join(f"{name} = {_toml(entry)}" for name, entry in value.items())
         return f"{{ {inner} }}" if inner else "{}"
     if isinstance(value, str):
         return msgspec.json.encode(value).decode()

@@ -72,7 +72,7 @@ def with_languages(
                 f"{name}: languages: {language}: {unknown[0]!r} is no step of this recipe"
                 f"{suggest(unknown[0], sorted(used))}"
             )
-    rest = {key: one for key, one in tables.items() if key != "languages"}
+    rest = {key: table for key, table in tables.items() if key != "languages"}
     return {**rest, "step": made, **deduplicate}
 
 
@@ -80,14 +80,14 @@ def _read(location: str, folder: Path, name: str, read: Read) -> Tables:
     """Return the parameters by label. Raises RecipeError."""
     where = f"{name}: languages.parameters = {location!r}"
     if location.startswith(PRESET):
-        found = _parsed(packaged(location.removeprefix(PRESET), "languages"), where, read)
+        entries = _parsed(packaged(location.removeprefix(PRESET), "languages"), where, read)
     elif (path := _there(location, folder)).is_dir():
-        found = {one.stem: _parsed(one, where, read) for one in sorted(path.glob("*.toml"))}
-        if not found:
+        entries = {file.stem: _parsed(file, where, read) for file in sorted(path.glob("*.toml"))}
+        if not entries:
             raise RecipeError(f"{where}: {path} holds no .toml file: name them by label, en.toml")
     else:
-        found = _parsed(path, where, read)
-    for label, entry in found.items():
+        entries = _parsed(path, where, read)
+    for label, entry in entries.items():
         if not isinstance(entry, dict):
             raise RecipeError(f"{where}: {label}: expected a table of steps, got {entry!r}")
         for step, parameters in entry.items():
@@ -96,9 +96,9 @@ def _read(location: str, folder: Path, name: str, read: Read) -> Tables:
                     f"{where}: {label}.{step}: expected a table of parameters or false, got "
                     f"{parameters!r}"
                 )
-    if not found:
+    if not entries:
         raise RecipeError(f"{where}: no language is in it")
-    return found
+    return entries
 
 
 def _there(location: str, folder: Path) -> Path:
@@ -131,17 +131,17 @@ def _wanted(settings: LanguageSettings, entries: Tables, steps: list[Any], name:
                 'language, or say missing = "drop" or "defaults"'
             )
         return entries
-    found: Tables = {}
+    subset: Tables = {}
     without = []
     for wanted in map(str, keep):
         meant = [label for label in entries if codes.place(label, [wanted]) is not None]
         if wanted in entries or len(meant) == 1:
             # Spelt as `keep` does: fastText's lid.176 says "fr" where GlotLID says "fra_Latn".
-            found[wanted] = entries[wanted if wanted in entries else meant[0]]
+            subset[wanted] = entries[wanted if wanted in entries else meant[0]]
         elif meant:
-            found |= {label: entries[label] for label in meant}
+            subset |= {label: entries[label] for label in meant}
         elif (place := codes.place(wanted, list(entries))) is not None:
-            found[wanted] = entries[list(entries)[place]]  # it is one of those that an entry means
+            subset[wanted] = entries[list(entries)[place]]  # it is one of those that an entry means
         else:
             without.append(wanted)
     if without and settings.missing == "refuse":
@@ -149,12 +149,12 @@ def _wanted(settings: LanguageSettings, entries: Tables, steps: list[Any], name:
             f"{name}: languages: no parameters for {', '.join(without)}, which `keep` of the step "
             'language names: add them, or say missing = "drop" or "defaults"'
         )
-    if not found:
+    if not subset:
         raise RecipeError(
             f"{name}: languages: none of the languages that `keep` names ({', '.join(without)}) "
             "has parameters"
         )
-    return found
+    return subset
 
 
 def _with_entries(
@@ -191,7 +191,7 @@ def _language(table: dict[str, Any], entries: Tables, settings: LanguageSettings
     plain = table.get("min_score", 0.65)
     if not scores or isinstance(plain, dict):
         return {**table, "keep": kept}
-    others = [ALL] if kept == ALL else [one for one in kept if one not in scores]
+    others = [ALL] if kept == ALL else [language for language in kept if language not in scores]
     return {**table, "keep": kept, "min_score": {**scores, **dict.fromkeys(others, plain)}}
 
 
@@ -222,7 +222,11 @@ def _deduplicate(
 
 def _left(keep: list[str], known: list[str]) -> list[str]:
     """Return the languages of `keep` that have no parameters."""
-    return [one for one in keep if all(codes.place(label, [one]) is None for label in known)]
+    return [
+        language
+        for language in keep
+        if all(codes.place(label, [language]) is None for label in known)
+    ]
 
 
 def check_languages(steps: list[Step], scope: str, name: str) -> None:
@@ -253,7 +257,7 @@ def check_labels(labels: Iterable[str], steps: Iterable[Step], name: str, key: s
             kept += step.keep
     for label in labels:
         if codes.place(label, kept) is None and all(
-            codes.place(one, [label]) is None for one in kept
+            codes.place(language, [label]) is None for language in kept
         ):
             raise RecipeError(
                 f"{name}: {key}.by_language.{label}: `keep` of the step language has no language "

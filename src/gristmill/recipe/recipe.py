@@ -80,8 +80,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def targets(self) -> dict[str, int]:
         """Return the targets of the sources that have one, by name."""
-        found = {source.name: self.target(source) for source in self.source}
-        return {name: target for name, target in found.items() if target is not None}
+        targets = {source.name: self.target(source) for source in self.source}
+        return {name: target for name, target in targets.items() if target is not None}
 
     def steps(self, source: str) -> list[Step]:
         """Return the steps of process that apply to a source, in order."""
@@ -99,10 +99,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def inputs(self, source: Source) -> dict[str, str]:
         """Return what the format and steps of a source read besides: names -> locations."""
         location = format_location(source)
-        found = {} if location is None else {f"source.{source.name}.kind": location}
+        inputs = {} if location is None else {f"source.{source.name}.kind": location}
         for step in self.all_steps(source.name):
-            found |= step.inputs()
-        return found
+            inputs |= step.inputs()
+        return inputs
 
 
 class Loaded(NamedTuple):
@@ -392,9 +392,9 @@ def _stored_step(place: int, table: dict[str, Any]) -> dict[str, Any]:
 
     def clean(value: Any) -> Any:
         if isinstance(value, list):
-            return [clean(one) for one in value]
+            return [clean(entry) for entry in value]
         if isinstance(value, dict):
-            return {key: clean(one) for key, one in value.items()}
+            return {key: clean(entry) for key, entry in value.items()}
         return stored_url(value) if isinstance(value, str) and value in locations else value
 
     filled = step.content()

@@ -20,19 +20,19 @@ def diff(a: Path | str, b: Path | str) -> dict[str, Any]:
 
     Raises VerificationError if one is not a finished corpus, or its lock and manifest disagree.
     """
-    one, other = finished(Path(a))[0], finished(Path(b))[0]
-    shards, renamed = _shards(one, other)
+    first, other = finished(Path(a))[0], finished(Path(b))[0]
+    shards, renamed = _shards(first, other)
     return {
-        "a": {"folder": str(a), "content": one.content},
+        "a": {"folder": str(a), "content": first.content},
         "b": {"folder": str(b), "content": other.content},
-        "equal": one.content == other.content,
-        "recipe": _tree(one.recipe, other.recipe),
-        "versions": _tree(one.versions, other.versions),
-        "inputs": _tree(one.inputs, other.inputs),
+        "equal": first.content == other.content,
+        "recipe": _tree(first.recipe, other.recipe),
+        "versions": _tree(first.versions, other.versions),
+        "inputs": _tree(first.inputs, other.inputs),
         "raw_shards": shards,
         "moved": renamed,
-        "counts": _tree(_counts(one), _counts(other)),
-        "parts": _parts(one, other),
+        "counts": _tree(_counts(first), _counts(other)),
+        "parts": _parts(first, other),
     }
 
 
@@ -42,21 +42,21 @@ def _tree(a: Any, b: Any, path: str = "") -> dict[str, list[Any]]:
     """
     if a == b:
         return {}
-    found: dict[str, list[Any]] = {}
+    differences: dict[str, list[Any]] = {}
     if isinstance(a, list) and isinstance(b, list):
         a, b = _named(a), _named(b)
         if list(a) != list(b):
-            found[f"{path}.(order)" if path else "(order)"] = [list(a), list(b)]
+            differences[f"{path}.(order)" if path else "(order)"] = [list(a), list(b)]
     if not (isinstance(a, dict) and isinstance(b, dict)):
         return {path: [a, b]}
     for key in [*a, *(key for key in b if key not in a)]:
-        found |= _tree(a.get(key), b.get(key), f"{path}.{key}" if path else str(key))
-    return found
+        differences |= _tree(a.get(key), b.get(key), f"{path}.{key}" if path else str(key))
+    return differences
 
 
 def _named(entries: list[Any]) -> dict[str, Any]:
     """Return entries by name, in their order, the second of the same name as `name#2`."""
-    found: dict[str, Any] = {}
+    table: dict[str, Any] = {}
     many: Counter[str] = Counter()
     for place, entry in enumerate(entries):
         name = (
@@ -65,8 +65,8 @@ def _named(entries: list[Any]) -> dict[str, Any]:
             else str(place)
         )
         many[name] += 1
-        found[f"{name}#{many[name]}" if many[name] > 1 else name] = entry
-    return found
+        table[f"{name}#{many[name]}" if many[name] > 1 else name] = entry
+    return table
 
 
 def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
@@ -79,23 +79,23 @@ def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
             if shard.missing is None
         }
 
-    one, other = by_name(a), by_name(b)
-    found: dict[str, list[Any]] = {}
+    first, other = by_name(a), by_name(b)
+    differences: dict[str, list[Any]] = {}
     moved = 0
-    for name in [*one, *(name for name in other if name not in one)]:
-        mine, theirs = one.get(name), other.get(name)
+    for name in [*first, *(name for name in other if name not in first)]:
+        mine, theirs = first.get(name), other.get(name)
         if mine is None or theirs is None:
-            found[name] = [mine and mine.sha256, theirs and theirs.sha256]
+            differences[name] = [mine and mine.sha256, theirs and theirs.sha256]
             continue
         moved += mine.number != theirs.number
         changed = _tree(msgspec.to_builtins(mine), msgspec.to_builtins(theirs))
         changed.pop("number", None)
         if changed:
-            found[name] = [
+            differences[name] = [
                 {key: pair[0] for key, pair in changed.items()},
                 {key: pair[1] for key, pair in changed.items()},
             ]
-    return found, moved
+    return differences, moved
 
 
 def _counts(manifest: Manifest) -> dict[str, Any]:
@@ -107,13 +107,13 @@ def _counts(manifest: Manifest) -> dict[str, Any]:
 
 def _parts(a: Manifest, b: Manifest) -> dict[str, Any]:
     """Return how many parts are the same, and the paths of the others."""
-    one = {part.path: part.sha256 for part in a.parts}
+    first = {part.path: part.sha256 for part in a.parts}
     other = {part.path: part.sha256 for part in b.parts}
     return {
-        "same": sum(other.get(path) == digest for path, digest in one.items()),
-        "changed": sorted(path for path in one if path in other and one[path] != other[path]),
-        "only_a": sorted(one.keys() - other.keys()),
-        "only_b": sorted(other.keys() - one.keys()),
+        "same": sum(other.get(path) == digest for path, digest in first.items()),
+        "changed": sorted(path for path in first if path in other and first[path] != other[path]),
+        "only_a": sorted(first.keys() - other.keys()),
+        "only_b": sorted(other.keys() - first.keys()),
     }
 
 

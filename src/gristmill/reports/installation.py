@@ -40,21 +40,25 @@ def lines(found: dict[str, Any]) -> list[str]:
     """Return the same as lines; extras that are not installed are left out."""
     said = [f"{name:<15}{found[name]}" for name in found if name not in ("libraries", "extras")]
     for group in ("libraries", "extras"):
-        there = {name: one for name, one in found[group].items() if one or group == "libraries"}
+        there = {
+            name: release
+            for name, release in found[group].items()
+            if release or group == "libraries"
+        }
         said.append(f"{group}:")
-        said += [f"  {name:<25}{one or 'not installed'}" for name, one in there.items()]
+        said += [f"  {name:<25}{release or 'not installed'}" for name, release in there.items()]
     return said
 
 
 def _named() -> tuple[list[str], list[str]]:
     """Return the packages that gristmill needs, and those of its extras."""
     try:
-        found = requires("gristmill") or []
+        requirements = requires("gristmill") or []
     except PackageNotFoundError:  # it runs from its sources
         return [], []
     needed: dict[str, None] = {}
     optional: dict[str, None] = {}
-    for line in found:
+    for line in requirements:
         name = re.match(r"[\w.-]+", line)
         if name is not None and name[0].lower() != "gristmill":
             (optional if "extra ==" in line else needed)[name[0]] = None

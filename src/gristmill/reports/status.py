@@ -48,7 +48,7 @@ def status(corpus: Path | str) -> dict[str, Any]:
     here = Corpus(root)
     finished = here.finished()
     plan = read_plan(here, None)
-    found: dict[str, Any] = {
+    state: dict[str, Any] = {
         "finished": finished is not None,
         "running": held(root),
         "shards": len(plan.shards),
@@ -60,22 +60,22 @@ def status(corpus: Path | str) -> dict[str, Any]:
         phase.name: _records(here, phase, plan) for phase in PHASES if phase.scope == "shard"
     }
     # Of a phase that only some recipes ask for, nothing is said until it has begun.
-    found["phases"] = {
+    state["phases"] = {
         phase.name: len(records[phase.name])
         for phase in PHASES
         if phase.name in records and (phase.is_asked is None or records[phase.name])
     }
-    found["absent"] = {
+    state["absent"] = {
         f"{shard.source} {shard.number}": shard.missing
         for shard in plan.shards
         if shard.missing not in NOT_ABSENT
     }
-    found["gone"] = {
+    state["gone"] = {
         f"{shard.source} {shard.number}": shard.missing
         for shard in plan.shards
         if shard.missing in GONE
     }
-    found["changed_inputs"] = seen_changes(plan, here.work, _folder(root))
+    state["changed_inputs"] = seen_changes(plan, here.work, _folder(root))
     documents = dropped = 0
     written = records[WRITE_VERDICTS.name]
     for number, processed in records[PROCESS.name].items():
@@ -86,35 +86,35 @@ def status(corpus: Path | str) -> dict[str, Any]:
             raw, kept = processed.counts.raw, processed.counts.kept
             documents += raw.documents
             dropped += raw.documents - kept.documents
-    found["documents"], found["dropped"] = documents, dropped
-    found["sources"] = _sources(plan, records)
-    found["tokens"] = sum(source["tokens"] for source in found["sources"])
+    state["documents"], state["dropped"] = documents, dropped
+    state["sources"] = _sources(plan, records)
+    state["tokens"] = sum(source["tokens"] for source in state["sources"])
     if finished is not None:
         # What was counted so far says how far a run is; the manifest says what is there.
-        found |= {
+        state |= {
             name: value
             for name, value in summary.summary(finished[0]).items()
             if name not in ("documents", "absent", "gone")
         }
-        found["funnel"] = finished[0].funnel
-        found["megabytes_per_second"] = _rates(root)
-    return found
+        state["funnel"] = finished[0].funnel
+        state["megabytes_per_second"] = _rates(root)
+    return state
 
 
 def _sources(plan: Plan, records: dict[str, dict[int, Record[Any]]]) -> list[dict[str, Any]]:
     """Return the sources of a run, and what was counted of them so far."""
     processed, tokenized = records[PROCESS.name], records[TOKENIZE.name]
-    found: dict[str, dict[str, Any]] = {}
+    sources: dict[str, dict[str, Any]] = {}
     for shard in plan.shards:
         empty = {"name": shard.source, "raw_shards": 0, "documents": 0, "tokens": 0}
-        source = found.setdefault(shard.source, {**empty, "not_needed": 0})
+        source = sources.setdefault(shard.source, {**empty, "not_needed": 0})
         source["raw_shards"] += 1
         source["not_needed"] += shard.missing in (*SET_ASIDE, *GONE)
         if shard.number in processed:
             source["documents"] += processed[shard.number].counts.raw.documents
         if shard.number in tokenized:
             source["tokens"] += tokenized[shard.number].counts.tokens
-    return list(found.values())
+    return list(sources.values())
 
 
 def _run(root: Path) -> dict[str, Any]:
@@ -127,14 +127,14 @@ def _run(root: Path) -> dict[str, Any]:
 
 def _rates(root: Path) -> dict[str, float]:
     """MB of text a second by step, of the last run."""
-    found = _run(root).get("megabytes_per_second")
-    return found if isinstance(found, dict) else {}
+    rates = _run(root).get("megabytes_per_second")
+    return rates if isinstance(rates, dict) else {}
 
 
 def _folder(root: Path) -> Path | None:
     """Return the folder of the recipe of the last run."""
-    found = _run(root).get("folder")
-    return Path(found) if isinstance(found, str) else None
+    folder = _run(root).get("folder")
+    return Path(folder) if isinstance(folder, str) else None
 
 
 def status_question(
@@ -146,7 +146,7 @@ def status_question(
     """
     if root is None and (stored := pull_stored.stored_at(given)) is not None:
         return partial(pull_stored.status_of_stored, stored), pull_stored.lines
-    if all(is_url(one) or (Path(one) / POINTER).is_file() for one in given):
+    if all(is_url(location) or (Path(location) / POINTER).is_file() for location in given):
         # One reader: a look refuses a release that is older than that of the look before.
         reader = ReleaseReader(given, root=root)
         return partial(status_remote.status_of_release, reader), status_remote.lines
@@ -161,14 +161,14 @@ def status_question(
 
 def _records(corpus: Corpus, phase: Phase[Any], plan: Plan) -> dict[int, Record[Any]]:
     """Return the records of a phase's tasks that are done, by shard."""
-    found = {}
+    records = {}
     for shard in plan.shards:
         if shard.missing in (*SET_ASIDE, *GONE):
             continue  # a wave may have read it before its source reached the target
         record = corpus.last(phase.name, shard_name(shard.number), phase.counts)
         if record is not None:
-            found[shard.number] = record
-    return found
+            records[shard.number] = record
+    return records
 
 
 def held(root: Path) -> bool:

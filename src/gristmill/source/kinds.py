@@ -109,8 +109,8 @@ def _detectors() -> list[SourceFormat]:
     """Return the built-in formats that are recognised, in the order in which they are asked; those
     of other packages are read where a recipe names them.
     """
-    found = [candidate for candidate in FORMATS.built_in() if candidate.detect is not None]
-    return sorted(found, key=lambda candidate: (candidate.order, candidate.name))
+    candidates = [candidate for candidate in FORMATS.built_in() if candidate.detect is not None]
+    return sorted(candidates, key=lambda candidate: (candidate.order, candidate.name))
 
 
 def detect(head: Head, fields: Fields) -> str:

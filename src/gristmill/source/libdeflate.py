@@ -39,18 +39,18 @@ def library() -> ctypes.CDLL | None:
         if path is None:
             continue
         try:
-            found = ctypes.CDLL(path)
+            handle = ctypes.CDLL(path)
         except OSError:
             continue
-        if all(hasattr(found, name) for name in _NEEDED):
+        if all(hasattr(handle, name) for name in _NEEDED):
             size = ctypes.c_size_t
-            found.libdeflate_alloc_decompressor.restype = ctypes.c_void_p
-            found.libdeflate_free_decompressor.argtypes = [ctypes.c_void_p]
-            found.libdeflate_gzip_decompress_ex.argtypes = [
+            handle.libdeflate_alloc_decompressor.restype = ctypes.c_void_p
+            handle.libdeflate_free_decompressor.argtypes = [ctypes.c_void_p]
+            handle.libdeflate_gzip_decompress_ex.argtypes = [
                 *(ctypes.c_void_p, ctypes.c_void_p, size, ctypes.c_void_p, size),
                 *(ctypes.c_void_p, ctypes.c_void_p),
             ]
-            return found
+            return handle
     return None
 
 
@@ -105,5 +105,5 @@ class MemberInflater:
 
 def member_inflater() -> MemberInflater | None:
     """Return what inflates members, for one file; None: there is no libdeflate."""
-    found = library()
-    return None if found is None else MemberInflater(found)
+    handle = library()
+    return None if handle is None else MemberInflater(handle)

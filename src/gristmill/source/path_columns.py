@@ -27,8 +27,8 @@ def with_columns(batch: pa.RecordBatch, columns: dict[str, str]) -> pa.RecordBat
     extra = batch["extra"]
     start = str(to_extra(columns))[:-1]
     if any(pc.any(pc.match_substring(extra, f"{json.dumps(name)}:")).as_py() for name in columns):
-        known = [json.loads(one) if one else {} for one in extra.to_pylist()]
-        made = pa.array([to_extra({**columns, **one}) for one in known], pa.string())
+        known = [json.loads(entry) if entry else {} for entry in extra.to_pylist()]
+        made = pa.array([to_extra({**columns, **entry}) for entry in known], pa.string())
     else:
         rest = pc.utf8_slice_codeunits(extra, 1)
         made = pc.binary_join_element_wise(start, rest, ",").fill_null(start + "}")

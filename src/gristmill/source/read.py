@@ -146,11 +146,11 @@ class ShardReader:
             read = kind.read if self._kind is None else kind.read_named or kind.read
             assert read is not None
             yield from self._bounded(read(peeked, self._rows, self._fields), file)
-        found = hashed.hexdigest()
-        if self._sha256 is not None and found != self._sha256:
+        digest = hashed.hexdigest()
+        if self._sha256 is not None and digest != self._sha256:
             raise SourceError(
                 f"{self._path}: changed since the plan pinned it: expected sha256 "
-                f"{self._sha256}, got {found}. "
+                f"{self._sha256}, got {digest}. "
                 "Restore the old file, or start a new corpus",
                 "changed",
             )

@@ -198,17 +198,17 @@ class Cache:
             for key in keys:
                 if (known := self._note(key)) is not None:
                     objects.add(known.sha256)
-            found: list[tuple[float, int, Path, bool]] = []
+            entries: list[tuple[float, int, Path, bool]] = []
             for path in _entries(self.root / "objects"):
                 if DIGEST.fullmatch(path.name):  # no other is ours
-                    found.append((*_used(path), path, path.name in objects))
+                    entries.append((*_used(path), path, path.name in objects))
             for path in _entries(self.partials):
                 if path.suffix == ".partial" and DIGEST.fullmatch(path.stem):
-                    found.append((*_used(path), path, path.stem in keys))
-            left = sum(size for _, size, _, _ in found)
-            held = sum(size for _, size, _, needed in found if needed)
+                    entries.append((*_used(path), path, path.stem in keys))
+            left = sum(size for _, size, _, _ in entries)
+            held = sum(size for _, size, _, needed in entries if needed)
             files = freed = 0
-            for _, size, path, needed in sorted(found):
+            for _, size, path, needed in sorted(entries):
                 if left <= limit:
                     break
                 if not needed and self._remove(path):

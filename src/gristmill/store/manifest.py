@@ -135,8 +135,8 @@ def end_of_text_literal(manifest: Manifest) -> str | None:
     """Return the literal of the end of text that the user named; None: the tokenizer's own."""
     if manifest.imported is not msgspec.UNSET:
         return manifest.imported.end_of_text
-    found = (manifest.recipe.get("tokens") or {}).get("end_of_text")
-    return found if isinstance(found, str) else None
+    literal = (manifest.recipe.get("tokens") or {}).get("end_of_text")
+    return literal if isinstance(literal, str) else None
 
 
 def sums(parts: list[Part]) -> bytes:

@@ -81,8 +81,8 @@ def machine_errors(path: Path, *, every: bool = False) -> Iterator[None]:
         yield
     except OSError as error:
         # Of a rename the second name is the one that a user knows.
-        found = error.filename2 or error.filename
-        path = Path(found) if isinstance(found, str) else path
+        name = error.filename2 or error.filename
+        path = Path(name) if isinstance(name, str) else path
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise MachineError(
                 f"{path}: no space left on the disk. Nothing that was written before is lost: "

@@ -28,26 +28,31 @@ _taken: dict[str, tuple[Any, ...]] = {}  # of each path what its file was when i
 def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
     """Return what is wrong with a file, by its size, if known, and digest; None: nothing."""
     try:
-        found = os.stat(path, follow_symlinks=False)
-        if size is not None and found.st_size != size:
-            return f"{found.st_size:,} bytes, expected {size:,}"
+        status = os.stat(path, follow_symlinks=False)
+        if size is not None and status.st_size != size:
+            return f"{status.st_size:,} bytes, expected {size:,}"
         if (digest := hash_file(path)[1]) != sha256:
             return f"sha256 {digest}, expected {sha256}"
     except FileNotFoundError:
         return "missing"
     except OSError as error:
         return f"cannot be read ({error.strerror})"
-    _taken[str(path)] = (sha256, found.st_ino, found.st_size, found.st_mtime_ns)
+    _taken[str(path)] = (sha256, status.st_ino, status.st_size, status.st_mtime_ns)
     return None
 
 
 def proven(path: Path, sha256: str, remedy: str = "A run makes it anew") -> Path:
     """Return the path if its file has this digest. Raises Damaged, which ends with the `remedy`."""
     try:
-        found = os.stat(path, follow_symlinks=False)
+        status = os.stat(path, follow_symlinks=False)
     except OSError:
-        found = None
-    if found and _taken.get(str(path)) == (sha256, found.st_ino, found.st_size, found.st_mtime_ns):
+        status = None
+    if status and _taken.get(str(path)) == (
+        sha256,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+    ):
         return path
     if (wrong := damage(path, sha256)) is not None:
         raise Damaged(f"{path}: not as it was written: {wrong}. {remedy}")
@@ -93,12 +98,12 @@ class Reading:
 
     def read(self, dtype: np.dtype, count: int) -> np.ndarray:
         """Return the next numbers, (count,) of `dtype`."""
-        found = np.fromfile(self._file, dtype, count)
-        if len(found) != count:
+        values = np.fromfile(self._file, dtype, count)
+        if len(values) != count:
             raise Damaged(f"{self._path}: not as it was written: it ends too early")
         if self._sha256 is not None:
-            self._digest.update(found.data)
-        return found
+            self._digest.update(values.data)
+        return values
 
     def end(self) -> None:
         """Check the digest; all must have been read."""
@@ -110,14 +115,14 @@ class Reading:
 
 def damaged(parts: Iterable[Part], root: Path) -> list[str]:
     """Return what is wrong with parts below a folder: a line each."""
-    found = []
+    problems = []
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         listed = list(parts)
         checks = pool.map(lambda part: damage(root / part.path, part.sha256, part.size), listed)
         for part, wrong in zip(listed, checks, strict=True):
             if wrong is not None:
-                found.append(f"{root / part.path}: not as it was written: {wrong}")
-    return found
+                problems.append(f"{root / part.path}: not as it was written: {wrong}")
+    return problems
 
 
 def is_spoilt(path: Path) -> bool:

@@ -11,8 +11,8 @@ _IMPORT = re.compile(r"^    from gristmill\.?([\w.]*) import (\w+) as (\w+)$", r
 
 def typed_imports(file: str) -> dict[str, str]:
     """Return what a package imports for type checkers, by name: `room.module:name` or `room`."""
-    found = _IMPORT.findall(Path(file).read_text("utf-8"))
-    return {name: f"{module}:{there}" if module else there for module, there, name in found}
+    imports = _IMPORT.findall(Path(file).read_text("utf-8"))
+    return {name: f"{module}:{there}" if module else there for module, there, name in imports}
 
 
 def lazy(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
@@ -22,7 +22,7 @@ def lazy(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, _, there = places[name].partition(":")
-        found = importlib.import_module(f"gristmill.{module}")
-        return getattr(found, there) if there else found
+        target = importlib.import_module(f"gristmill.{module}")
+        return getattr(target, there) if there else target
 
     return find

@@ -30,10 +30,10 @@ def processes() -> dict[int, float]:
             pid = int(stat.parent.name)
             parents[pid] = int(fields[1])
             seconds[pid] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    found = {os.getpid(): sum(os.times()[:4])}  # finer than ticks
-    while new := {pid for pid, parent in parents.items() if parent in found} - found.keys():
-        found |= {pid: seconds[pid] for pid in new}
-    return found
+    usage = {os.getpid(): sum(os.times()[:4])}  # finer than ticks
+    while new := {pid for pid, parent in parents.items() if parent in usage} - usage.keys():
+        usage |= {pid: seconds[pid] for pid in new}
+    return usage
 
 
 def memory(pid: int) -> int:
@@ -48,12 +48,12 @@ def memory(pid: int) -> int:
 def free_memory() -> int | None:
     """Return the free bytes of memory, at most what its container may use; None: unknown."""
     try:
-        found = re.search(r"^MemAvailable: *(\d+) kB", (PROC / "meminfo").read_text(), re.MULTILINE)
+        match = re.search(r"^MemAvailable: *(\d+) kB", (PROC / "meminfo").read_text(), re.MULTILINE)
     except OSError:
         return None
-    if found is None:
+    if match is None:
         return None
-    free = int(found[1]) << 10
+    free = int(match[1]) << 10
     for limit in LIMITS:
         with suppress(OSError, ValueError):  # there is none: no file, or the word max
             free = min(free, int(limit.read_text()))

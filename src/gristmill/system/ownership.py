@@ -185,8 +185,8 @@ class Prefix:
         self._store = store
 
     def marker(self) -> bytes | None:
-        found = self._store.get(MARKER, LARGEST)
-        return None if found is None else bytes(found.data)
+        entry = self._store.get(MARKER, LARGEST)
+        return None if entry is None else bytes(entry.data)
 
     def names(self) -> Iterable[str]:
         return filter(None, (name.rstrip("/") for name in self._store.names_at_top()))
@@ -242,19 +242,19 @@ def check_marker(shown: str, kind: Kind, data: bytes) -> None:
     """Raise MachineError unless these bytes are the marker of a kind."""
     name, advice = NAMES[kind]
     try:
-        found = msgspec.json.decode(data, type=Marker)
+        marker = msgspec.json.decode(data, type=Marker)
     except NO_JSON:
         raise MachineError(
             f"{shown}: its {MARKER} is not one that gristmill wrote, so nothing is touched there. "
             f"{advice}"
         ) from None
-    if found.format != FORMAT:
+    if marker.format != FORMAT:
         raise MachineError(
-            f"{shown}: {MARKER} has format {found.format}; this gristmill reads format {FORMAT}. "
+            f"{shown}: {MARKER} has format {marker.format}; this gristmill reads format {FORMAT}. "
             "Install a later version of gristmill"
         )
-    if found.kind != kind:
-        other = {str(one): words for one, (words, _) in NAMES.items()}.get(found.kind, found.kind)
+    if marker.kind != kind:
+        other = {str(key): words for key, (words, _) in NAMES.items()}.get(marker.kind, marker.kind)
         raise MachineError(f"{shown}: is {other} ({MARKER} there says so), not {name}. {advice}")
 
 

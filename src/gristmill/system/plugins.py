@@ -55,15 +55,15 @@ class Plugins(Generic[Plugin]):
         """Return module, attribute and kind of each plug-in in files that are called so, by name;
         of a name in a module the first.
         """
-        found: dict[str, tuple[str, str, str]] = {}
+        plugins: dict[str, tuple[str, str, str]] = {}
         for module, source in sources(self._package, files):
             attribute = ""
             for given in self._declared.finditer(source):
                 attribute = given["attribute"] or attribute
                 if given["name"]:
                     kind = given.groupdict().get("kind", self._kinds[0])
-                    found.setdefault(given["name"], (module, attribute, kind))
-        return found
+                    plugins.setdefault(given["name"], (module, attribute, kind))
+        return plugins
 
     @cached_property
     def _built_in(self) -> dict[str, tuple[str, str, str]]:
@@ -78,8 +78,8 @@ class Plugins(Generic[Plugin]):
 
     @cached_property
     def _installed(self) -> dict[str, EntryPoint]:
-        found = entry_points(group=self._group) if self._group else ()
-        return {entry.name: entry for entry in found if entry.name not in self._built_in}
+        entries = entry_points(group=self._group) if self._group else ()
+        return {entry.name: entry for entry in entries if entry.name not in self._built_in}
 
     def __contains__(self, name: str) -> bool:
         """Return whether there is one of this name; packages are looked up for no built-in one."""

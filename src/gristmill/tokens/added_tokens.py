@@ -55,8 +55,8 @@ class _Literals:
 
         rows, starts, numbers = find(before.offsets, before.data, self._trie)
         tokens = self._tokens[numbers]
-        found = (tokens >= 0) & (before.tokens[rows] < 0)
-        rows, starts, tokens = rows[found], starts[found], tokens[found]
+        mask = (tokens >= 0) & (before.tokens[rows] < 0)
+        rows, starts, tokens = rows[mask], starts[mask], tokens[mask]
         if len(rows) == 0:
             return before
         # Each token makes three fragments of one; those before and behind it may be empty.
@@ -69,7 +69,7 @@ class _Literals:
         numbered[places[:-1]] = before.tokens
         cuts = rows + 2 * np.arange(len(rows)) + 1
         offsets[cuts] = starts
-        offsets[cuts + 1] = starts + self._lengths[numbers[found]]
+        offsets[cuts + 1] = starts + self._lengths[numbers[mask]]
         numbered[cuts] = tokens
         return Fragments(offsets, before.data, numbered, places[before.firsts])
 

@@ -126,8 +126,8 @@ def _behind_text(processor: Any) -> Iterator[str]:
         return
     kind, single = processor.get("type"), processor.get("single")
     if kind == "Sequence" and isinstance(inner := processor.get("processors"), list):
-        for one in inner:
-            yield from _behind_text(one)
+        for step in inner:
+            yield from _behind_text(step)
     elif kind == "TemplateProcessing" and isinstance(single, list):
         behind = False
         for piece in single:

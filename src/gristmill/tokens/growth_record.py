@@ -95,11 +95,11 @@ def read_record(data: bytes) -> GrowthRecord | None:
             f"the record of growth in this tokenizer.json has format {record.format}; this "
             f"gristmill reads format {FORMAT}: update gristmill"
         )
-    found = hashlib.sha256(_DIGEST.sub(f'"file_sha256": "{NO_DIGEST}"'.encode(), data, count=1))
-    if found.hexdigest() != record.file_sha256:
+    digest = hashlib.sha256(_DIGEST.sub(f'"file_sha256": "{NO_DIGEST}"'.encode(), data, count=1))
+    if digest.hexdigest() != record.file_sha256:
         raise VerificationError(
             f"this tokenizer.json was changed after it was written: expected the sha256 "
-            f"{record.file_sha256}, found {found.hexdigest()}. Fetch or grow it again"
+            f"{record.file_sha256}, found {digest.hexdigest()}. Fetch or grow it again"
         )
     return record
 
@@ -118,13 +118,13 @@ def record_version(data: bytes) -> TokenizerVersion | None:
 
 def required_version(data: bytes) -> TokenizerVersion:
     """As `record_version`. Raises RecipeError if it is no tokenizer that grows."""
-    found = record_version(data)
-    if found is None:
+    version = record_version(data)
+    if version is None:
         raise RecipeError(
             "this tokenizer.json has no record of growth: `gristmill tokenizer grow` did not make "
             "it, or another program wrote it anew and left the record out"
         )
-    return found
+    return version
 
 
 def check_version(have: TokenizerVersion, needs: TokenizerVersion) -> None:

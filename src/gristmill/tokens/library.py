@@ -139,7 +139,7 @@ class Library:
         """Return the tokens of each text, int32. Raises RecipeError where the library fails."""
         loaded = self._loaded()
         try:
-            found = loaded.encode_batch_fast(texts, add_special_tokens=False)
+            encodings = loaded.encode_batch_fast(texts, add_special_tokens=False)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -149,7 +149,7 @@ class Library:
                 f"the longest of {len(texts)} texts begins with {shown!r}. Its pre-tokenizer may "
                 "have a pattern that takes exponential time"
             ) from error
-        return [np.array(encoding.ids, np.int32) for encoding in found]
+        return [np.array(encoding.ids, np.int32) for encoding in encodings]
 
     def _plain(self, ids: np.ndarray) -> np.ndarray:
         """Return the tokens of a text without the end of text."""

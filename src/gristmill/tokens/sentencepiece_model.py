@@ -61,7 +61,7 @@ def tokenizer_json(data: bytes) -> bytes:
         if type_ in special
     ]
     normalizer, prefix = _normalizer(model)
-    if (prefix or model.normalizer.get(4, 1)) and not all(one["special"] for one in added):
+    if (prefix or model.normalizer.get(4, 1)) and not all(token["special"] for token in added):
         raise ValueError(
             "it has user-defined pieces, and puts or removes spaces around a text, which no "
             "tokenizer.json can: convert it with the tool of its model (transformers' "

@@ -158,26 +158,26 @@ def pieces(sizes: np.ndarray, tokens_per_shard: int, itemsize: int, *, whole: bo
     shards = max(1, PIECE_BYTES // (tokens_per_shard * itemsize))
     each = total if whole else shards * tokens_per_shard
     ends = np.cumsum(sizes)
-    found = []
+    tasks = []
     for start in range(0, total, each) if total else ():
         stop = min(total, start + each)
         first = int(np.searchsorted(ends, start, "right"))
         last = int(np.searchsorted(ends, stop, "left")) + 1
         skip = start - int(ends[first] - sizes[first])
         ranges = _ranges(sizes[first:last].tolist(), first, MERGED_BYTES // itemsize)
-        found.append(Piece(start // tokens_per_shard, skip, stop - start, ranges))
-    return found
+        tasks.append(Piece(start // tokens_per_shard, skip, stop - start, ranges))
+    return tasks
 
 
 def _ranges(sizes: list[int], first: int, most: int) -> list[tuple[int, int]]:
     """Return buckets from `first` on, that together have up to `most` tokens, at least one."""
-    found, start, held = [], first, 0
+    ranges, start, held = [], first, 0
     for number, size in enumerate(sizes, first):
         if held and held + size > most:
-            found.append((start, number))
+            ranges.append((start, number))
             start, held = number, 0
         held += size
-    return [*found, (start, first + len(sizes))]
+    return [*ranges, (start, first + len(sizes))]
 
 
 def merged(
@@ -198,9 +198,9 @@ def merged(
             at += count
         order = np.lexsort((documents, np.ascontiguousarray(keys).view(np.uint64)))
         stops = np.cumsum(lengths)
-        found = shuffle.gather(tokens, stops - lengths, stops, order)
+        values = shuffle.gather(tokens, stops - lengths, stops, order)
         del tokens
-        yield found, documents[order], lengths[order]
+        yield values, documents[order], lengths[order]
 
 
 def _read_rows(run: SortedRun, bits: int, first: int, last: int) -> tuple[np.ndarray, int, int]:

@@ -46,12 +46,12 @@ class TokenBytes(NamedTuple):
     @property
     def sizes(self) -> np.ndarray:
         """Return the bytes of text of each, (n,) int64; of a text's first token `leads` less."""
-        return np.array([len(one) for one in self.text], np.int64)
+        return np.array([len(spelling) for spelling in self.text], np.int64)
 
     @property
     def characters(self) -> np.ndarray:
         """Return characters that begin in each, (n,) int64: a token may have none."""
-        begun = [sum(byte & 0xC0 != 0x80 for byte in one) for one in self.text]
+        begun = [sum(byte & 0xC0 != 0x80 for byte in spelling) for spelling in self.text]
         return np.array(begun, np.int64)
 
     def resized(self, count: int) -> "TokenBytes":
@@ -160,7 +160,7 @@ def file_token_bytes(file: TokenizerFile, vocabulary: int) -> TokenBytes:
         shown[token.id], text[token.id] = literal, b"" if token.special else literal
         restarts[token.id] = token.special or (scheme.everywhere and not token.normalized)
     if scheme.prefix:
-        leads[:] = [one.startswith(b" ") for one in text]
+        leads[:] = [spelling.startswith(b" ") for spelling in text]
     return TokenBytes(shown, text, leads, restarts, scheme.words)
 
 

@@ -138,9 +138,9 @@ class Tokenizer:
             column = part["text"].chunk(0)
             if column.null_count:
                 raise ArgumentError("texts: one is missing (None): leave it out, or give ''")
-            found = self.encode(column)
-            offsets.append(found.offsets[1:] + offsets[-1][-1])
-            tokens.append(found.tokens)
+            batch = self.encode(column)
+            offsets.append(batch.offsets[1:] + offsets[-1][-1])
+            tokens.append(batch.tokens)
         return Encoded(np.concatenate(offsets), np.concatenate(tokens))
 
     def decode_batch(self, encoded: Encoded) -> list[str]:
@@ -190,14 +190,18 @@ class Tokenizer:
         if self._file is None:
             return token in self._special_tokens().values()
         added = self._file.added_tokens or []
-        return any(one.id == token and (one.special or one.content in ENDS) for one in added)
+        return any(
+            entry.id == token and (entry.special or entry.content in ENDS) for entry in added
+        )
 
     def _begin(self, token: str | int) -> int:
         """Return the number of the token before each document. Raises RecipeError."""
         if self._file is None:
             special = self._special_tokens()
         else:
-            special = {one.content: one.id for one in self._file.added_tokens or [] if one.special}
+            special = {
+                entry.content: entry.id for entry in self._file.added_tokens or [] if entry.special
+            }
         number = token if isinstance(token, int) else special.get(token)
         if number is None or number not in special.values():
             raise RecipeError(

@@ -109,17 +109,17 @@ class TokenizerFile(msgspec.Struct, frozen=True):
     def splitting(self) -> dict[str, Any]:
         """Return the pre-tokenizer; empty: there is none that the kernel could support."""
         raw = bytes(self.pre_tokenizer)
-        found = msgspec.json.decode(raw) if len(raw) < _SMALL else None
-        return found if isinstance(found, dict) else {}
+        table = msgspec.json.decode(raw) if len(raw) < _SMALL else None
+        return table if isinstance(table, dict) else {}
 
     @property
     def normalization(self) -> str:
         """Return what the normalizer does: "" nothing, "NFC", or "?", not known to our kernel."""
         raw = bytes(self.normalizer)
-        found = msgspec.json.decode(raw) if len(raw) < _SMALL else "?"
-        steps: Any = [found]
-        if isinstance(found, dict) and found.get("type") == "Sequence":
-            steps = found.get("normalizers")
+        table = msgspec.json.decode(raw) if len(raw) < _SMALL else "?"
+        steps: Any = [table]
+        if isinstance(table, dict) and table.get("type") == "Sequence":
+            steps = table.get("normalizers")
         if not isinstance(steps, list):
             return "?"
         steps = [step for step in steps if step is not None]
@@ -131,8 +131,8 @@ class TokenizerFile(msgspec.Struct, frozen=True):
 def _steps(found: Any, inner: str) -> Iterator[dict[str, Any]]:
     """Yield the steps of a normalizer or pre-tokenizer, those of sequences in their place."""
     if isinstance(found, list):
-        for one in found:
-            yield from _steps(one, inner)
+        for step in found:
+            yield from _steps(step, inner)
     elif isinstance(found, dict) and found.get("type") == "Sequence":
         yield from _steps(found.get(inner), inner)
     elif isinstance(found, dict):
@@ -144,11 +144,11 @@ def check_size(path: Path) -> None:
     that does not exist is accepted here.
     """
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return
-    if not stat.S_ISDIR(found.st_mode):
-        _bound("bytes", found.st_size if stat.S_ISREG(found.st_mode) else LARGEST + 1, LARGEST)
+    if not stat.S_ISDIR(status.st_mode):
+        _bound("bytes", status.st_size if stat.S_ISREG(status.st_mode) else LARGEST + 1, LARGEST)
 
 
 def _bound(what: str, count: int, most: int) -> None:

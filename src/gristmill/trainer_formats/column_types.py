@@ -51,14 +51,16 @@ def value_kind(value: Any, depth: int = MOST_DEPTH) -> Kind:
         return JSON
     if isinstance(value, list):
         item = NULL
-        for one in value:
-            item = merged(item, value_kind(one, depth - 1))
+        for element in value:
+            item = merged(item, value_kind(element, depth - 1))
         return Kind("list", item)
     if len(value) > MOST_NAMES:
         return JSON
     return Kind(
         "struct",
-        fields=tuple(sorted((name, value_kind(one, depth - 1)) for name, one in value.items())),
+        fields=tuple(
+            sorted((name, value_kind(element, depth - 1)) for name, element in value.items())
+        ),
     )
 
 
@@ -114,7 +116,7 @@ def as_kind(value: Any, kind: Kind) -> Any:
         return float(value)
     if kind.name == "list":
         assert kind.item is not None
-        return [as_kind(one, kind.item) for one in value]
+        return [as_kind(element, kind.item) for element in value]
     if kind.name == "struct":
         return {name: as_kind(value.get(name), inner) for name, inner in kind.fields}
     return value

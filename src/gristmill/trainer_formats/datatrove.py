@@ -98,9 +98,9 @@ def _token_dtype(path: Path, reading: ReadOptions) -> str:
     if metadata is not None:
         with open(metadata, "rb") as file:
             first = file.read(1 << 16).partition(b"\n")[0]
-        found = {b"2": "uint16", b"4": "uint32"}.get(first.rpartition(b"|")[2])
-        if found is not None:
-            return found
+        name = {b"2": "uint16", b"4": "uint32"}.get(first.rpartition(b"|")[2])
+        if name is not None:
+            return name
     return DATATROVE.dtype(reading.tokenizer.vocabulary)
 
 

@@ -44,10 +44,10 @@ class DocumentTally:
 
     def close(self) -> int:
         """End a split; returns its number of documents."""
-        found, self._in_split = self._in_split, 0
-        self.unended += bool(found) and not self._last_ends
+        count, self._in_split = self._in_split, 0
+        self.unended += bool(count) and not self._last_ends
         self._last_ends = True
-        return found
+        return count
 
     def side(self, stated: Side | None, indexed: bool) -> Side:
         """Return the side that the documents have. Raises VerificationError if it is not the stated

@@ -117,13 +117,15 @@ class _TokenExport:
         self._splits = self._asked_splits(split)
         known = list(dict.fromkeys(n for s in self._splits for n in self._corpus.sources(s)))
         for name in sources:
-            if not any(belongs_to(one, name) for one in known):
+            if not any(belongs_to(source, name) for source in known):
                 raise RecipeError(
                     f"--source {name}: no such source with tokens; there are {', '.join(known)}"
                 )
         # A source's name means all of its partitions.
         self._sources = [
-            name for name in known if not sources or any(belongs_to(name, one) for one in sources)
+            name
+            for name in known
+            if not sources or any(belongs_to(name, source) for source in sources)
         ]
         self._weights = None if mix is None else parse_mix(mix, self._sources)
         self._mix = mix
@@ -205,7 +207,7 @@ class _TokenExport:
                 made = Finished(corpus, tokenizer, list(written.values()), self._per_file)
                 notes += self._format.finish(folder, made)
             folder.write(name, data)
-            streams = [_exported(stream, found) for stream, found in written.values()]
+            streams = [_exported(stream, result) for stream, result in written.values()]
             folder.describe(
                 tokens=ExportedTokens(
                     tokenizer_file=name, format=held, dtype=self._dtype, end_of_text_literal=literal
@@ -234,15 +236,15 @@ class _TokenExport:
         if split not in (None, "train", "val"):
             raise RecipeError(f"--split {split}: no such split; there are train and val")
         every: tuple[Split, Split] = ("train", "val")
-        found: list[Split] = [
-            one for one in every if split in (None, one) and self._corpus.sources(one)
+        splits: list[Split] = [
+            name for name in every if split in (None, name) and self._corpus.sources(name)
         ]
-        if not found:
+        if not splits:
             raise RecipeError(
                 f"{self._corpus.root}: no {split or ''} tokens".replace("  ", " ")
                 + (": set tokens.validation in the recipe" if split == "val" else "")
             )
-        return found
+        return splits
 
     def _streams(self, held: TokenFormat, count: Count) -> Iterator[Stream]:
         """Yield the streams of the export, each when the one before it is written."""
@@ -280,13 +282,16 @@ class _TokenExport:
     def _notes(self, written: dict[tuple[str, str], tuple[Stream, Written]]) -> list[str]:
         """Return what an export leaves out, or decided."""
         notes = self._inner_ends()
-        for (_, split), (stream, found) in written.items():
+        for (_, split), (stream, result) in written.items():
             if len(stream.sources) > 1 and self._mix in (None, PROPORTIONAL):
                 notes.append(f"{split}: {', '.join(stream.sources)} mixed in proportion to tokens")
             for name in stream.sources:
                 if self._weights is None or split != "train":
                     continue
-                total, got = self._corpus.stream(name, "train").tokens, found.by_source.get(name, 0)
+                total, got = (
+                    self._corpus.stream(name, "train").tokens,
+                    result.by_source.get(name, 0),
+                )
                 if got < total:
                     notes.append(
                         f"{name}: {total - got:,} of {total:,} tokens are not in the mix: another "

@@ -182,16 +182,16 @@ class ExportFolder:
         if self.root.exists() and not self.root.is_dir():
             raise RecipeError(f"--out {self.root}: a file, not a folder. Choose another folder")
         claim_folder(self.root, "export", lambda _: self._is_ours())
-        found = sorted({path.name for path in self.root.iterdir()} - {MARKER})
-        if found and not self._is_ours():
+        names = sorted({path.name for path in self.root.iterdir()} - {MARKER})
+        if names and not self._is_ours():
             raise RecipeError(
-                f"--out {self.root}: holds {', '.join(found[:3])}"
-                f"{' and more' if len(found) > 3 else ''}, and no export of the same corpus with "
+                f"--out {self.root}: holds {', '.join(names[:3])}"
+                f"{' and more' if len(names) > 3 else ''}, and no export of the same corpus with "
                 "the same options. Choose an empty folder"
             )
         write_bytes(self.root, UNFINISHED, self._request)
         self._progress = ExportProgress(self.root, self._request)
-        for path in self.root.rglob(f"*{TEMPORARY}") if found else ():
+        for path in self.root.rglob(f"*{TEMPORARY}") if names else ():
             if is_temporary(path.name):
                 path.unlink()
         for name in (SUMS, DESCRIPTION):
@@ -203,10 +203,10 @@ class ExportFolder:
         if unfinished.is_file():
             return unfinished.read_bytes() == self._request
         try:
-            found = msgspec.json.decode(finished.read_bytes(), type=ExportDescription)
+            description = msgspec.json.decode(finished.read_bytes(), type=ExportDescription)
         except (OSError, *NO_JSON):
             return False
-        same = (found.format, found.corpus, found.options)
+        same = (description.format, description.corpus, description.options)
         return same == (self.description.format, self.description.corpus, self.description.options)
 
 
@@ -250,9 +250,9 @@ def read_description(folder: Path) -> ExportDescription | None:
     except OSError as error:
         raise MachineError(f"{path}: cannot be read: {error.strerror}") from error
     try:
-        found = msgspec.json.decode(data, type=ExportDescription)
+        description = msgspec.json.decode(data, type=ExportDescription)
     except NO_JSON as error:
         raise RecipeError(f"{path}: not the description of an export: {error}") from error
-    if found.version != 1:
-        raise RecipeError(f"{path}: version {found.version}; this gristmill reads version 1")
-    return found
+    if description.version != 1:
+        raise RecipeError(f"{path}: version {description.version}; this gristmill reads version 1")
+    return description

@@ -128,13 +128,13 @@ class UnwrittenFile(io.RawIOBase):
 
 
 def _versions() -> dict[str, str]:
-    found = versions()
+    releases = versions()
     for name in LIBRARIES:
         try:
-            found[name] = importlib.metadata.version(name)
+            releases[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return found
+    return releases
 
 
 def _line(value: _Begun | Part) -> bytes:
@@ -143,7 +143,7 @@ def _line(value: _Begun | Part) -> bytes:
 
 def _is_whole(path: Path, part: Part) -> bool:
     try:
-        found = path.is_file() and not path.is_symlink()
-        return found and hash_file(path) == (part.size, part.sha256)
+        plain_file = path.is_file() and not path.is_symlink()
+        return plain_file and hash_file(path) == (part.size, part.sha256)
     except OSError:
         return False

@@ -26,11 +26,11 @@ HEADERS = {  # what other formats begin with
 
 def listed(folder: Path, pattern: str) -> list[Path]:
     """Return the files of a folder that match, by name. Raises RecipeError for other than files."""
-    found = sorted(folder.glob(pattern))
-    for path in found:
+    paths = sorted(folder.glob(pattern))
+    for path in paths:
         if path.is_symlink() or not path.is_file():
             raise RecipeError(f"{path}: not a regular file: import reads files, and no links")
-    return found
+    return paths
 
 
 def beside(path: Path) -> Path | None:

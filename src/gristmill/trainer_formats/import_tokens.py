@@ -174,27 +174,30 @@ def _tokenizer(
     marks = (literal, begin if isinstance(begin, int) else None)
     if named is not None:
         cache = Path(cache_dir or default_cache())
-        found = load(named, Path(), cache, marks[0], begin_of_text=marks[1])
+        tokenizer = load(named, Path(), cache, marks[0], begin_of_text=marks[1])
     elif own is not None:
         if Path(own.tokenizer_file).name != own.tokenizer_file:
             raise VerificationError(
                 f"{root}: gristmill.json names a tokenizer {own.tokenizer_file!r} outside the "
                 "folder"
             )
-        found = load(own.tokenizer_file, root, default_cache(), marks[0], begin_of_text=marks[1])
+        tokenizer = load(
+            own.tokenizer_file, root, default_cache(), marks[0], begin_of_text=marks[1]
+        )
     else:
         raise RecipeError("--tokenizer: name the tokenizer with which the tokens were made")
-    if own is not None and (found.sha256, found.end_of_text, found.vocabulary) != (
+    if own is not None and (tokenizer.sha256, tokenizer.end_of_text, tokenizer.vocabulary) != (
         own.format.tokenizer,
         own.format.end_of_text,
         own.format.vocabulary,
     ):
         raise VerificationError(
             f"{root}: made with the tokenizer {own.format.tokenizer} ({own.format.vocabulary:,} "
-            f"tokens, end of text {own.format.end_of_text}), not {found.sha256} "
-            f"({found.vocabulary:,}, {found.end_of_text}): name that one, or leave --tokenizer out"
+            f"tokens, end of text {own.format.end_of_text}), not {tokenizer.sha256} "
+            f"({tokenizer.vocabulary:,}, {tokenizer.end_of_text}): name that one, or leave "
+            "--tokenizer out"
         )
-    return found
+    return tokenizer
 
 
 def _side(described: ExportDescription | None, asked: str | None) -> Side | None:
@@ -261,9 +264,9 @@ class _Import(NamedTuple):
         proven = []
         size = sum(path.stat().st_size for path in files)
         with counted("hash", size, "bytes") as count, ThreadPoolExecutor(os.cpu_count()) as threads:
-            for found in threads.map(hash_file, files):
-                proven.append(found)
-                count.add(found[0])
+            for pair in threads.map(hash_file, files):
+                proven.append(pair)
+                count.add(pair[0])
         parts: list[Part] = []
         tally = DocumentTally(self.tokenizer.end_of_text)
         counts: dict[str, dict[str, int]] = {}
@@ -386,8 +389,8 @@ class _Import(NamedTuple):
 
 
 def _state(path: Path) -> tuple[int, int, int]:
-    found = os.stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _counts(parts: list[Part], documents: int) -> dict[str, int]:

@@ -55,16 +55,16 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
     with folder.file(f"{prefix}.bin") as file:
         for block in counter.blocks():
             file.write(np.ascontiguousarray(block.tokens, kind))
-            found = block.lengths.copy()
-            found[0] += open_length
-            open_length = 0 if block.ends else int(found[-1])
-            found = found if block.ends else found[:-1]
-            if len(found) and found.max() >= 1 << 31:
+            sizes = block.lengths.copy()
+            sizes[0] += open_length
+            open_length = 0 if block.ends else int(sizes[-1])
+            sizes = sizes if block.ends else sizes[:-1]
+            if len(sizes) and sizes.max() >= 1 << 31:
                 raise RecipeError(
                     "--to megatron: a document of 2^31 tokens or more; the format has 32 bits for "
                     "a length"
                 )
-            lengths.append(found)
+            lengths.append(sizes)
     with folder.file(f"{prefix}.idx") as file:
         code = next(code for code, name in CODES.items() if np.dtype(name) == kind)
         file.write(HEAD.pack(MAGIC, 1, code, lengths.count, lengths.count + 1))

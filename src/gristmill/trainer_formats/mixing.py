@@ -27,7 +27,7 @@ def parse_mix(given: str, sources: list[str]) -> dict[str, float] | None:
     """Return `--mix` as a value: `web=0.7,books=0.3`, `proportional` (None). Raises RecipeError."""
     if given == PROPORTIONAL:
         return None
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for pair in given.split(","):
         name, equals, value = pair.strip().rpartition("=")
         if not equals or not re.fullmatch(r"\d+(\.\d+)?([eE][-+]?\d+)?", value):
@@ -37,14 +37,14 @@ def parse_mix(given: str, sources: list[str]) -> dict[str, float] | None:
             )
         if name not in sources:
             raise RecipeError(f"--mix {given}: no source {name!r}; there are {', '.join(sources)}")
-        if name in found or not 0 < float(value) < 1e9:
+        if name in weights or not 0 < float(value) < 1e9:
             raise RecipeError(
                 f"--mix {given}: give each source one weight above 0, and leave out those that the "
                 "mix does not have"
             )
-        found[name] = float(value)
-    total = sum(found.values())
-    return {name: value / total for name, value in found.items()}
+        weights[name] = float(value)
+    total = sum(weights.values())
+    return {name: value / total for name, value in weights.items()}
 
 
 def mixed(

@@ -116,9 +116,9 @@ def _slices(texts: KeptTexts, chosen: "_Validation", wanted: bool) -> Iterator[p
     for number, source in texts.shards():
         for batch in texts.batches(source, number):
             mask = chosen.of(batch["document"].to_numpy())
-            found = batch["text"].filter(pa.array(mask if wanted else ~mask))
-            if len(found):
-                yield found
+            column = batch["text"].filter(pa.array(mask if wanted else ~mask))
+            if len(column):
+                yield column
 
 
 class _Validation:
@@ -151,9 +151,9 @@ class _Validation:
         train = val = 0
         for number, source in texts.shards():
             for batch in texts.batches(source, number):
-                found = int(self.of(batch["document"].to_numpy()).sum())
-                val += found
-                train += len(batch) - found
+                count = int(self.of(batch["document"].to_numpy()).sum())
+                val += count
+                train += len(batch) - count
         return train, val
 
 

@@ -54,7 +54,7 @@ def finish(folder: ExportFolder, made: Finished) -> list[str]:
         folder.write("meta.pkl", meta(made.tokenizer))
     notes = []
     for split in ("train", "val"):
-        tokens = sum(found.tokens for stream, found in made.streams if stream.split == split)
+        tokens = sum(result.tokens for stream, result in made.streams if stream.split == split)
         if tokens <= BLOCK_SIZE:
             notes.append(
                 f"{split}.bin has {tokens:,} tokens: train.py needs more than its "

@@ -53,25 +53,25 @@ def write(texts: KeptTexts, folder: ExportFolder) -> int:
 
 def extra_fields(row: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a document besides those that every document has."""
-    found = {name: row[name] for name in OF_FORMAT if row[name] is not None}
+    fields = {name: row[name] for name in OF_FORMAT if row[name] is not None}
     if row["extra"] is not None:
         for name, value in json.loads(row["extra"]).items():
-            found[f"original_{name}" if name in RESERVED else name] = value
-    return found
+            fields[f"original_{name}" if name in RESERVED else name] = value
+    return fields
 
 
 def _kinds(texts: KeptTexts) -> dict[str, Kind]:
     """Return the kind of every field in all documents, those of the format first."""
-    found = {name: Kind("string") for name in OF_FORMAT}
+    kinds = {name: Kind("string") for name in OF_FORMAT}
     for number, source in texts.shards():
         for batch in texts.batches(source, number):
             for row in _rows(batch):
                 for name, value in extra_fields(row).items():
                     kind = value_kind(value)
-                    known = found.get(name)
+                    known = kinds.get(name)
                     if known != kind:
-                        found[name] = kind if known is None else merged(known, kind)
-    return found
+                        kinds[name] = kind if known is None else merged(known, kind)
+    return kinds
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:

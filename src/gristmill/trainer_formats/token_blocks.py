@@ -28,15 +28,15 @@ class TokenBlock(NamedTuple):
 
     def started(self) -> np.ndarray:
         """Return (n,) bool: the document begins in this block."""
-        found = np.ones(len(self.documents), np.bool_)
-        found[:1] &= self.begins
-        return found
+        mask = np.ones(len(self.documents), np.bool_)
+        mask[:1] &= self.begins
+        return mask
 
     def ended(self) -> np.ndarray:
         """Return (n,) bool: the document ends in this block."""
-        found = np.ones(len(self.documents), np.bool_)
-        found[-1:] &= self.ends
-        return found
+        mask = np.ones(len(self.documents), np.bool_)
+        mask[-1:] &= self.ends
+        return mask
 
 
 def read_blocks(stream: TokenStream, place: int, size: int = BLOCK) -> Iterator[TokenBlock]:
@@ -97,9 +97,9 @@ def _turned(block: TokenBlock, end_of_text: int, has: Side, wanted: Side) -> Tok
         here = block.ended() if has == "after" else block.started()
         at = (stops - 1 if has == "after" else starts)[here]
         # A document of an imported corpus may have been cut before its end of text.
-        found = block.tokens[at] == end_of_text
-        at = at[found]
-        here[here] = found
+        mask = block.tokens[at] == end_of_text
+        at = at[mask]
+        here[here] = mask
         keep[at] = False
         lengths[here] -= 1
     add = np.zeros(len(lengths), np.bool_)

@@ -125,9 +125,9 @@ def grow_tokenizer(
         "vocab_size": record.vocab_size,
         "next_merge_id": record.next_merge_id,
         "sources_contributed": [
-            msgspec.to_builtins(one)
-            for one in record.sources_contributed
-            if one.version == record.version
+            msgspec.to_builtins(source)
+            for source in record.sources_contributed
+            if source.version == record.version
         ],
     }
 
@@ -203,7 +203,7 @@ def read_grown(path: Path) -> tuple[GrownTokenizer, TokenizerVersion]:
         or any(max(pair) >= 256 + place or min(pair) < 0 for place, pair in enumerate(merges))
         or record.vocab_size != record.next_merge_id
         or record.vocab_size != BASE_TOKENS + len(merges)
-        or sum(one.merges for one in record.sources_contributed) != len(merges)
+        or sum(source.merges for source in record.sources_contributed) != len(merges)
         or len(record.previous) != record.version - 1
         or seal(_unsealed(tokenizer, record)) != data
     ):
@@ -222,24 +222,24 @@ def _unsealed(tokenizer: BytePairTokenizer, record: GrowthRecord) -> bytes:
 
 def sources_of_words(words: Sequence[str]) -> dict[str, list[Path | str]]:
     """Return the sources that a command line names, NAME=FILE or a corpus. Raises RecipeError."""
-    found: dict[str, list[Path | str]] = {}
+    sources: dict[str, list[Path | str]] = {}
     for word in words:
         name, equals, path = word.partition("=")
         if Path(word).is_dir():
-            found.setdefault(CORPORA, []).append(word)
+            sources.setdefault(CORPORA, []).append(word)
         elif equals and path:
-            found.setdefault(name, []).append(path)
+            sources.setdefault(name, []).append(path)
         else:
             raise RecipeError(f"{word}: expected NAME=FILE, or the folder of a corpus")
-    return found
+    return sources
 
 
 def _named(sources: Mapping[str, Sequence[Path | str]], text: str) -> list[TextSource]:
     """Return the sources, in order."""
-    found: list[TextSource] = []
+    origins: list[TextSource] = []
     for name, paths in sources.items():
         if name == CORPORA:
-            found += name_sources(paths, text=text)
+            origins += name_sources(paths, text=text)
             continue
         if not NAME.fullmatch(name):
             raise RecipeError(
@@ -251,24 +251,24 @@ def _named(sources: Mapping[str, Sequence[Path | str]], text: str) -> list[TextS
                     f"{name}={path}: a folder; the sources of a corpus have names already: write "
                     f"{path}"
                 )
-        found += [one._replace(name=name) for one in name_sources(paths, text=text)]
-    names = [source.name for source in found]
+        origins += [one._replace(name=name) for one in name_sources(paths, text=text)]
+    names = [source.name for source in origins]
     if not names:
         raise RecipeError("no source: name one as NAME=FILE, or a corpus")
     for name in names:
         if names.count(name) > 1:
             raise RecipeError(f"source {name}: named twice, in a corpus and beside it")
-    return found
+    return origins
 
 
 def lines(result: dict[str, Any]) -> list[str]:
     """Return `grow_tokenizer`'s result as lines of text."""
     head = f"{result['tokenizer']}: version {result['version']}, {result['vocab_size']:,} tokens"
     out = [f"{head}, sha256 {result['sha256']}"]
-    for one in result["sources_contributed"]:
-        fewer = f" ({one['asked']:,} asked)" if one["merges"] < one["asked"] else ""
+    for row in result["sources_contributed"]:
+        fewer = f" ({row['asked']:,} asked)" if row["merges"] < row["asked"] else ""
         out.append(
-            f"  {one['source']}: {one['merges']:,} merges{fewer} from {one['documents']:,} "
+            f"  {row['source']}: {row['merges']:,} merges{fewer} from {row['documents']:,} "
             "documents"
         )
     return out
@@ -342,8 +342,8 @@ def shares(total: int, sizes: list[int]) -> list[int]:
     remainders the earlier one is served first.
     """
     whole = sum(sizes)
-    found = [total * size // whole for size in sizes]
+    parts = [total * size // whole for size in sizes]
     order = sorted(range(len(sizes)), key=lambda place: (-(total * sizes[place] % whole), place))
-    for place in order[: total - sum(found)]:
-        found[place] += 1
-    return found
+    for place in order[: total - sum(parts)]:
+        parts[place] += 1
+    return parts

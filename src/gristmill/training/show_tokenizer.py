@@ -160,8 +160,8 @@ def _count(loaded: Tokenizer, texts: pa.Array, used: np.ndarray) -> np.ndarray:
     offsets, data = utf8_buffers(texts)
     tokens = loaded.encode(texts).tokens
     used += np.bincount(tokens, minlength=len(used))
-    found = int(words.find(offsets, data).word_offsets[-1])
-    return np.array([len(texts), found, int(offsets[-1]) - int(offsets[0]), len(tokens)])
+    word_count = int(words.find(offsets, data).word_offsets[-1])
+    return np.array([len(texts), word_count, int(offsets[-1]) - int(offsets[0]), len(tokens)])
 
 
 def _row(source: str, language: str | None, counts: np.ndarray) -> dict[str, Any]:
@@ -190,10 +190,11 @@ def lines(shown: dict[str, Any]) -> list[str]:
         f"special  {special or 'none'}",
         f"end      {shown['end_of_text_literal']} {shown['end_of_text']}, by "
         + "; ".join(shown["end_of_text_evidence"]),
-        "longest  " + ", ".join(f"{one['text']!r} ({one['bytes']})" for one in shown["longest"]),
+        "longest  "
+        + ", ".join(f"{entry['text']!r} ({entry['bytes']})" for entry in shown["longest"]),
     ]
     if growth := shown.get("growth"):
-        origins = dict.fromkeys(one["source"] for one in growth["sources_contributed"])
+        origins = dict.fromkeys(entry["source"] for entry in growth["sources_contributed"])
         out.append(
             f"version  {growth['version']}, next merge {growth['next_merge_id']:,}, "
             f"{len(origins)} source{'s' * (len(origins) != 1)}: {', '.join(origins)}"
@@ -211,7 +212,7 @@ def lines(shown: dict[str, Any]) -> list[str]:
             right = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
             out.append("  ".join([*left, *right]))
         unused = shown["unused"]
-        some = ", ".join(repr(one["text"]) for one in unused["some"])
+        some = ", ".join(repr(entry["text"]) for entry in unused["some"])
         out.append("")
         out.append(
             f"unused   {unused['tokens']:,} tokens ({unused['share']:.1%})"

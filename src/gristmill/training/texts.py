@@ -69,21 +69,23 @@ def name_sources(
     path that is neither; VerificationError for a corpus that is not finished.
     """
     files: list[Path] = []
-    found: dict[str, list[Read]] = {}
+    readers: dict[str, list[Read]] = {}
     where: dict[str, list[Path]] = {}
     for path in map(Path, inputs):
         if path.is_dir():
             for source in _corpus_sources(path):
-                found.setdefault(source.name, []).append(source.read)
+                readers.setdefault(source.name, []).append(source.read)
                 where.setdefault(source.name, []).append(path)
         elif path.is_file():
             files.append(path)
         else:
             raise RecipeError(f"{path}: no such file")
     if files:
-        found.setdefault("files", []).append(lambda: _file_texts(files, text, limit, on_skipped))
+        readers.setdefault("files", []).append(lambda: _file_texts(files, text, limit, on_skipped))
         where.setdefault("files", []).extend(files)
-    return [TextSource(name, _chained(reads), listed(where[name])) for name, reads in found.items()]
+    return [
+        TextSource(name, _chained(reads), listed(where[name])) for name, reads in readers.items()
+    ]
 
 
 def listed(names: Sequence[Path | str]) -> str:
@@ -94,8 +96,8 @@ def listed(names: Sequence[Path | str]) -> str:
 
 def _chained(reads: list[Read]) -> Read:
     def read() -> Iterator[pa.RecordBatch]:
-        for one in reads:
-            yield from (batch for batch in one() if len(batch))
+        for reader in reads:
+            yield from (batch for batch in reader() if len(batch))
 
     return read
 
@@ -115,13 +117,13 @@ def _file_texts(
 
 def finished(root: Path) -> Manifest:
     """Return the manifest of a corpus. Raises VerificationError if it is not finished."""
-    found = Corpus(root).finished()
-    if found is None:
+    pair = Corpus(root).finished()
+    if pair is None:
         raise VerificationError(
             f"{root}: no {MANIFEST}: not a corpus, or not finished. Name files, or run the recipe "
             "again to finish it"
         )
-    return found[0]
+    return pair[0]
 
 
 def _corpus_sources(root: Path) -> list[TextSource]:

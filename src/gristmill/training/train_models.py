@@ -80,15 +80,17 @@ def train_classifier(
         documents = words = 0
         inputs[role] = _digests(role, files)
         for texts in _documents(files, text, limit):
-            offsets, found = linear_classifier.features(*normalise(*utf8_buffers(texts)), bits=bits)
+            offsets, features = linear_classifier.features(
+                *normalise(*utf8_buffers(texts)), bits=bits
+            )
             some = np.diff(offsets) > 0
             digests = [
-                hashlib.sha256(one.encode()).digest()
-                for one in texts.filter(pa.array(some)).to_pylist()
+                hashlib.sha256(document.encode()).digest()
+                for document in texts.filter(pa.array(some)).to_pylist()
             ]
             keys += [digest + bytes([label]) for digest in digests]
             sizes.append(np.diff(offsets)[some])
-            buckets.append(found)
+            buckets.append(features)
             documents += len(digests)
             words += int((sizes[-1] + 1).sum()) // 2
         if not documents:
@@ -166,8 +168,8 @@ def train_perplexity(
     grams = None
     for offsets, data in _lines(files, text, limit):
         starts, values, _, _ = ngram_model.hash_words(offsets, data)
-        found = ngram_file.count(*_with_ends(starts, ngram_model.find_ids(values, table)), order)
-        grams = found if grams is None else ngram_file.merge(grams, found)
+        batch = ngram_file.count(*_with_ends(starts, ngram_model.find_ids(values, table)), order)
+        grams = batch if grams is None else ngram_file.merge(grams, batch)
     assert grams is not None
     grams = [some for some in grams if len(some.keys)]  # lines may be too short for long n-grams
     arrays = ngram_file.estimate(grams, len(chosen) + ngram_model.FIRST, least)
@@ -206,19 +208,19 @@ def show_model(path: Path | str) -> dict[str, Any]:
 
 def lines(model: dict[str, Any]) -> list[str]:
     """Return the contents of a model as lines of text."""
-    found = [
+    rows = [
         (
             f"{model['kind']}, version {model['version']}, {model['bytes']:,} bytes, sha256 "
             f"{model['sha256']}"
         )
     ]
-    found.append(
+    rows.append(
         "parameters: " + ", ".join(f"{name} {value}" for name, value in model["parameters"].items())
     )
-    found.append(
+    rows.append(
         "counts: " + ", ".join(f"{name} {value:,}" for name, value in model["counts"].items())
     )
-    return found + [
+    return rows + [
         f"{role}: {digest}" for role, digests in model["inputs"].items() for digest in digests
     ]
 
@@ -251,12 +253,12 @@ def _written(out: Path, model: LoadedModel) -> dict[str, Any]:
 def _digests(role: str, files: Files) -> list[str]:
     if not files:
         raise RecipeError(f"{role}: no files: name at least one")
-    found = []
+    digests = []
     for file in files:
         if not Path(file).is_file():
             raise RecipeError(f"{file}: no such file")
-        found.append(hash_file(Path(file))[1])
-    return sorted(found)
+        digests.append(hash_file(Path(file))[1])
+    return sorted(digests)
 
 
 def _documents(files: Files, text: str, limit: int | None) -> Iterator[pa.Array]:
@@ -274,7 +276,9 @@ def _documents(files: Files, text: str, limit: int | None) -> Iterator[pa.Array]
                     held = batch["text"]
                     read.text(number, held.nbytes)
             if held is not None and shard.counts["kind"] == "text":
-                parts = [part for one in held.to_pylist() for part in _PARAGRAPHS.split(one)]
+                parts = [
+                    part for document in held.to_pylist() for part in _PARAGRAPHS.split(document)
+                ]
                 held = pa.array(parts[:limit], pa.string())
             if held is not None:
                 yield held

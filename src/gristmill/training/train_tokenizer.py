@@ -84,7 +84,7 @@ def train_tokenizer(
     pieces, amount, halvings = count_pieces_that_fit(batches, published.kernel, workers)
     if not amount.documents:
         raise RecipeError(
-            f"{listed([one.where for one in sources])}: no text to train on: "
+            f"{listed([source.where for source in sources])}: no text to train on: "
             + (
                 "every document is too large (16 MiB) or cannot be read"
                 if skipped

@@ -84,17 +84,17 @@ def _hashed(texts: pa.Array, settings: FrequentLines) -> _HashedLines:
     if settings.unit == "sentences":
         from gristmill.kernels.filters.sentences import find_sentences
 
-        found = find_sentences(offsets, data)
+        lines = find_sentences(offsets, data)
     else:
-        found = kernels.find(offsets, data, paragraphs=settings.unit == "paragraphs")
+        lines = kernels.find(offsets, data, paragraphs=settings.unit == "paragraphs")
     # What is compared has no white space at its ends, so a line may be hashed with its line end.
     hashes, counts = kernels.hash_lines(
-        *compared(found.starts, data, "signs", arabic_marks=settings.arabic_marks),
+        *compared(lines.starts, data, "signs", arabic_marks=settings.arabic_marks),
         least=settings.least_characters,
     )
     if settings.unit == "sentences":
-        return _spans(data, found, hashes, counts)
-    return _HashedLines(data, found, hashes, counts, np.arange(1, len(hashes) + 1))
+        return _spans(data, lines, hashes, counts)
+    return _HashedLines(data, lines, hashes, counts, np.arange(1, len(hashes) + 1))
 
 
 def _spans(
@@ -215,9 +215,9 @@ def _with_texts(
             for batch in whole.to_batches(max_chunksize=4096):
                 mask = np.isin(batch["document"].to_numpy(), wanted["earliest"].to_numpy())
                 if mask.any():
-                    found = _texts(batch.filter(pa.array(mask)), wanted, settings)
-                    left -= len(found)
-                    yield found
+                    lines = _texts(batch.filter(pa.array(mask)), wanted, settings)
+                    left -= len(lines)
+                    yield lines
             if left:
                 raise Damaged(
                     f"{table.documents}: {left} lines that were counted are missing: the file "

@@ -45,12 +45,12 @@ LIKELY = pa.schema(
 
 def reference_numbers(rows: SignatureRows) -> np.ndarray:
     """Return reference documents that new ones may be compared with, (k,) int64, sorted."""
-    found = [np.empty(0, np.int64)]
+    parts = [np.empty(0, np.int64)]
     if rows.first:
         columns = [pairs_in(path)[1] for path in rows.pairs]
         columns += [map_array(path, np.int64, 2)[:, 1] for path in rows.large]
-        found += [np.unique(numbers[numbers < rows.first]) for numbers in columns]
-    return np.unique(np.concatenate(found))
+        parts += [np.unique(numbers[numbers < rows.first]) for numbers in columns]
+    return np.unique(np.concatenate(parts))
 
 
 def least_agreement(near: Near) -> int:

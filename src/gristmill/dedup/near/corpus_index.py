@@ -28,7 +28,7 @@ def look_up(corpus: ReferenceCorpus, keys: np.ndarray) -> tuple[np.ndarray, np.n
     Returns keys (m,) uint64 and numbers (m,) int64 of documents, sorted by both. Raises
     VerificationError if the two files of a partition differ in length.
     """
-    found: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0, np.uint64), np.empty(0, np.int64))]
+    entries: list[tuple[np.ndarray, np.ndarray]] = [(np.empty(0, np.uint64), np.empty(0, np.int64))]
     bits = (corpus.partitions - 1).bit_length()
     bounds = [np.uint64(place << (64 - bits) if bits else 0) for place in range(corpus.partitions)]
     ends = [*np.searchsorted(keys, np.array(bounds[1:], np.uint64)), len(keys)]
@@ -45,9 +45,9 @@ def look_up(corpus: ReferenceCorpus, keys: np.ndarray) -> tuple[np.ndarray, np.n
             low, high = np.searchsorted(own, wanted), np.searchsorted(own, wanted, "right")
             counts = high - low
             places = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-            found.append((np.repeat(wanted, counts), corpus.numbers(of_key[places])))
-    return np.concatenate([key for key, _ in found]), np.concatenate(
-        [number for _, number in found]
+            entries.append((np.repeat(wanted, counts), corpus.numbers(of_key[places])))
+    return np.concatenate([key for key, _ in entries]), np.concatenate(
+        [number for _, number in entries]
     )
 
 

@@ -227,10 +227,10 @@ class Rounds:
         """Decide, until a round changes nothing."""
         decisions = decide(first_pairs, np.empty(0, SIMILAR), states)
         while self._rows.large:
-            found = self._find(decisions)
-            if not found and not self.compared:
+            files = self._find(decisions)
+            if not files and not self.compared:
                 break
-            before, self.compared = self.compared, self._compare_found(found)
+            before, self.compared = self.compared, self._compare_found(files)
             for path in before:
                 path.unlink()
             later = [
@@ -256,13 +256,13 @@ class Rounds:
             RoundTask(path, kept, unmatched, slim, numbers, signatures, self._near, self._work)
             for path in self._rows.large
         ]
-        found = []
+        files = []
         for path in self._executor(find_pairs, tasks):
             if pq.read_metadata(path).num_rows:
-                found.append(path)
+                files.append(path)
             else:
                 path.unlink()
-        return found
+        return files
 
     def _compare_found(self, found: list[Path]) -> list[Path]:
         """Return a round's pairs, each once, with similarities: files of LIKELY, in order."""

@@ -86,10 +86,10 @@ def _repeated_keys(files: list[KeyFile]) -> np.ndarray:
     repeated = Repeated(count_keys(files))
     for chunk in read_keys(files):
         repeated.add(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))
-    found = [np.empty((0, 2), np.int64)]
+    parts = [np.empty((0, 2), np.int64)]
     for chunk in read_keys(files):
-        found.append(chunk[repeated.mask(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))])
-    return np.concatenate(found)
+        parts.append(chunk[repeated.mask(np.ascontiguousarray(chunk[:, 0]).view(np.uint64))])
+    return np.concatenate(parts)
 
 
 def _in_buckets(every: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

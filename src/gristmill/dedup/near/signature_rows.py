@@ -57,9 +57,9 @@ class Signatures(NamedTuple):
         else:
             places = map_array(self.places, np.int64)[rows]
             order = np.argsort(places)
-            found = np.empty_like(out)
-            self._read(places[order], found)
-            out[order] = found
+            signatures = np.empty_like(out)
+            self._read(places[order], signatures)
+            out[order] = signatures
 
     def _read(self, places: np.ndarray, out: np.ndarray) -> None:
         bounds = [*np.searchsorted(places, self.begins).tolist(), len(places)]

@@ -24,17 +24,17 @@ def similar_kept(pairs: Iterable[pa.RecordBatch], dropped: np.ndarray, floor: fl
 
     `pairs` are batches of PAIRS_FOUND (near_stage.py).
     """
-    found, waiting = [np.empty(0, np.int64)], 0
+    parts, waiting = [np.empty(0, np.int64)], 0
     for batch in pairs:
         near = pc.greater_equal(batch["similarity"], floor)
         batch = batch.filter(pc.and_(pc.is_null(batch["candidate_corpus"]), near))
         ends = [batch[name].to_numpy() for name in ("document", "candidate")]
         kept = ~(in_sorted(ends[0], dropped) | in_sorted(ends[1], dropped))
-        found += [end[kept] for end in ends]
+        parts += [end[kept] for end in ends]
         waiting += 2 * int(kept.sum())
-        if waiting > max(HELD, len(found[0])):
-            found, waiting = [np.unique(np.concatenate(found))], 0
-    return np.unique(np.concatenate(found))
+        if waiting > max(HELD, len(parts[0])):
+            parts, waiting = [np.unique(np.concatenate(parts))], 0
+    return np.unique(np.concatenate(parts))
 
 
 def with_equal_texts(
@@ -46,12 +46,12 @@ def with_equal_texts(
     Texts are compared by 64 bits of the hash in the tables of signatures.
     """
     hashes = [np.empty(0, np.uint64)]
-    for numbers, found in _hashes(signatures):
-        hashes.append(found[in_sorted(numbers, documents)])
+    for numbers, text_hashes in _hashes(signatures):
+        hashes.append(text_hashes[in_sorted(numbers, documents)])
     wanted = np.unique(np.concatenate(hashes))
     equal = [documents]
-    for numbers, found in _hashes(signatures):
-        numbers = numbers[in_sorted(found, wanted)]
+    for numbers, text_hashes in _hashes(signatures):
+        numbers = numbers[in_sorted(text_hashes, wanted)]
         equal.append(numbers[~in_sorted(numbers, dropped)])
     return np.unique(np.concatenate(equal))
 

@@ -97,11 +97,11 @@ class BucketMatches:
     ) -> None:
         """Pair texts with the first documents of their buckets."""
         first = self._signed.first
-        found = [np.empty(0, np.int64)]
+        parts = [np.empty(0, np.int64)]
         for rank in range(min(self._near.candidates, int(ranks.max(initial=0)))):
             at = np.flatnonzero(new & (ranks > rank))
-            found.append(((documents[at] - first) << PAIR_BITS) + documents[heads[at] + rank])
-        both = np.unique(np.concatenate(found))
+            parts.append(((documents[at] - first) << PAIR_BITS) + documents[heads[at] + rank])
+        both = np.unique(np.concatenate(parts))
         places, self._pairs = self._likely(both >> PAIR_BITS, both & ((1 << PAIR_BITS) - 1))
         self._bounds = np.searchsorted(places, np.arange(len(self._signed.hashes) + 1)).tolist()
 
@@ -133,14 +133,14 @@ class BucketMatches:
 
         The verdicts of all texts before it must be known.
         """
-        found = {
+        documents = {
             document
             for key in self._keys.get(place, ())
             for document in self._held.get(key, ())[: self._near.keepers]
         }
-        found.difference_update(self.first(place).candidates.tolist())
+        documents.difference_update(self.first(place).candidates.tolist())
         return self._likely(
-            np.full(len(found), place, np.int64), np.array(sorted(found), np.int64)
+            np.full(len(documents), place, np.int64), np.array(sorted(documents), np.int64)
         )[1]
 
     def keep(self, place: int) -> None:

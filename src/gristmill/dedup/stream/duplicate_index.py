@@ -131,10 +131,10 @@ class DuplicateIndex:
     def verdict(self, document: int) -> Verdict:
         """Return the verdict of a document. Raises IndexError if the index has no such document."""
         with self._lock:
-            found = self._store.verdict(document)
-        if found is None:
+            verdict = self._store.verdict(document)
+        if verdict is None:
             raise IndexError(f"document {document}: the index has {len(self)}")
-        return found
+        return verdict
 
     def _judge(self, texts: list[str], scope: int) -> "_BatchVerdicts":
         """Return the verdicts of texts, and the rows to store for them. Nothing is written here."""
@@ -270,10 +270,10 @@ class _ShingleCache:
 
     def get(self, document: int) -> np.ndarray | None:
         """Return a document's shingles; None: not in the cache."""
-        found = self._sets.get(document)
-        if found is not None:
+        shingles = self._sets.get(document)
+        if shingles is not None:
             self._sets.move_to_end(document)
-        return found
+        return shingles
 
     def put(self, document: int, shingles: np.ndarray) -> None:
         """Add a document's shingles; the least recently used ones are removed."""

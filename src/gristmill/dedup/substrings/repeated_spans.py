@@ -88,11 +88,11 @@ def find_repeated_spans(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the repeated spans of all documents, in document order: SPANS."""
     tasks = (WindowPartition(place, bits, files, windows, work) for place in range(1 << bits))
-    found = list(executor(compare, tasks))
+    paths = list(executor(compare, tasks))
     with relations() as connection:
-        connection.table("found", found, ", ".join(SPANS.names))
+        connection.table("found", paths, ", ".join(SPANS.names))
         written = connection.write("substrings", work / "ordered.parquet")
-    for path in found:
+    for path in paths:
         path.unlink()
     yield from joined(batch for path in written for batch in read_batches(path))
 
@@ -120,15 +120,15 @@ def compare(task: WindowPartition) -> Path:
     documents = members["document"][order]
     del members, order, hashes, ordered, new, starts, lengths
     with pq.ParquetWriter(target, SPANS, compression="none", use_dictionary=False) as writer:
-        for found in repeats.repeated(given, contexts, repeats.WantedWindows(*task.windows)):
+        for intervals in repeats.repeated(given, contexts, repeats.WantedWindows(*task.windows)):
             columns = [
-                documents[found.members],
-                found.starts,
-                found.stops,
-                found.places,
-                documents[found.earliest],
+                documents[intervals.members],
+                intervals.starts,
+                intervals.stops,
+                intervals.places,
+                documents[intervals.earliest],
             ]
-            writer.write_table(pa.table([pa.array(one) for one in columns], schema=SPANS))
+            writer.write_table(pa.table([pa.array(column) for column in columns], schema=SPANS))
     if mapped is not None:
         mapped.unlink()
     return target
@@ -143,9 +143,9 @@ def _loaded(task: WindowPartition) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
     held: list[bytes] = []
     size = 0
     mapped: Path | None = None
-    for found, contexts, scope in read_members(task.files, task.place, task.bits):
-        members.append(found)
-        scopes.append(np.full(len(found), scope, np.int64))
+    for block, contexts, scope in read_members(task.files, task.place, task.bits):
+        members.append(block)
+        scopes.append(np.full(len(block), scope, np.int64))
         held.append(contexts)
         size += len(contexts)
         if size > IN_MEMORY:

@@ -25,9 +25,9 @@ class SpanCutter:
 
     def __init__(self, path: Path, number: int, settings: Substrings) -> None:
         """`path` is the list of repeated spans."""
-        found = shard_spans(path, number)
+        spans = shard_spans(path, number)
         self._documents, self._starts, self._stops = (
-            np.ascontiguousarray(found[name].to_numpy())
+            np.ascontiguousarray(spans[name].to_numpy())
             for name in ("document", "first_byte", "end_byte")
         )
         self._settings, self._path = settings, path

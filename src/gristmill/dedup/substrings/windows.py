@@ -151,15 +151,18 @@ def read_members(
     files: list[MemberFiles], partition: int, bits: int
 ) -> Iterator[tuple[np.ndarray, bytes, int]]:
     """Yield the members of a partition, block by block: (members, contexts, scope)."""
-    for one in files:
-        index = map_array(one.blocks, np.int64, 2).reshape(-1, 1 << bits, 2)
+    for member_files in files:
+        index = map_array(member_files.blocks, np.int64, 2).reshape(-1, 1 << bits, 2)
         ends = index.reshape(-1, 2).cumsum(axis=0).reshape(index.shape)
-        with open(one.members, "rb") as members, open(one.contexts, "rb") as contexts:
+        with (
+            open(member_files.members, "rb") as members,
+            open(member_files.contexts, "rb") as contexts,
+        ):
             for block in range(len(index)):
                 rows, size = index[block, partition].tolist()
                 if rows:
                     end: Any = ends[block, partition].tolist()
                     members.seek((end[0] - rows) * MEMBER.itemsize)
                     contexts.seek(end[1] - size)
-                    found = np.frombuffer(members.read(rows * MEMBER.itemsize), MEMBER)
-                    yield found, contexts.read(size), one.scope
+                    records = np.frombuffer(members.read(rows * MEMBER.itemsize), MEMBER)
+                    yield records, contexts.read(size), member_files.scope

@@ -59,13 +59,13 @@ def load_class(use: str, file: Input, table: Mapping[str, Any]) -> type[Step] | 
 
     Raises RecipeError where it is no step.
     """
-    found = _loaded(use, file)
-    if not isinstance(found, type):
+    definition = _loaded(use, file)
+    if not isinstance(definition, type):
         return None
-    if not issubclass(found, Step):
+    if not issubclass(definition, Step):
         raise RecipeError(f"{use}: a class must be below gristmill.filters.api.step.Step")
     module, _, name = use.partition(":")
-    return as_named(name, f"code:{module}", found.variant(table))
+    return as_named(name, f"code:{module}", definition.variant(table))
 
 
 @cache

@@ -188,17 +188,17 @@ def _steps(steps: Any) -> list[Filter]:
     if isinstance(steps, Step) or (callable(steps) and not isinstance(steps, type)):
         steps = [steps]
     try:
-        found = list(steps)
+        filters = list(steps)
     except TypeError:
         raise ArgumentError(
             f"filters: a {type(steps).__name__} was given: expected a list"
         ) from None
-    names = [_name(step) for step in found]
+    names = [_name(step) for step in filters]
     if not names:
         raise ArgumentError("filters: none was given")
     if twice := [name for name in names if names.count(name) > 1]:
         raise ArgumentError(f"filters: {twice[0]} is given twice: verdicts carry its name")
-    return found
+    return filters
 
 
 def _name(step: Any) -> str:
@@ -295,9 +295,9 @@ def _found(what: str, location: str) -> Any:
 
 def _judged(table: pa.Table, loaded: list[LoadedStep]) -> Iterator[tuple[pa.RecordBatch, Judged]]:
     """Yield batches of RAW, and what becomes of them."""
-    fields = [field for one in loaded for field in list(one.measures)[1:]]
+    fields = [field for step in loaded for field in list(step.measures)[1:]]
     measures = pa.schema([schema.DOCUMENTS.field("document"), *fields])
-    steps = [one.step for one in loaded]
+    steps = [step.step for step in loaded]
     first = 0
     for part in slice_batches(table):
         raw = _raw(part, first)
@@ -321,7 +321,7 @@ def _raw(part: pa.Table, first: int) -> pa.RecordBatch:
 
 
 def _filled(loaded: list[LoadedStep]) -> list[str]:
-    return list(dict.fromkeys(name for one in loaded for name in one.columns))
+    return list(dict.fromkeys(name for step in loaded for name in step.columns))
 
 
 def _verdicts(raw: pa.RecordBatch, judged: Judged, loaded: list[LoadedStep]) -> pa.Table:
@@ -339,6 +339,6 @@ def _verdicts(raw: pa.RecordBatch, judged: Judged, loaded: list[LoadedStep]) -> 
 
 def _nothing(loaded: list[LoadedStep]) -> pa.Table:
     raw = _raw(pa.table({"text": pa.array([], pa.string())}), 0)
-    fields = [field for one in loaded for field in list(one.measures)[1:]]
+    fields = [field for step in loaded for field in list(step.measures)[1:]]
     measures = pa.schema([schema.DOCUMENTS.field("document"), *fields])
-    return _verdicts(raw, judge_rows(raw, [one.step for one in loaded], measures), loaded)
+    return _verdicts(raw, judge_rows(raw, [step.step for step in loaded], measures), loaded)

@@ -58,12 +58,12 @@ def named(
 
     def call(batch: pa.RecordBatch, texts: BatchTexts) -> tuple[Decision, Measured]:
         if isinstance(measure, TextMeasure):
-            found = measure.measure(texts)
+            result = measure.measure(texts)
         elif isinstance(measure, BatchMeasure):
-            found = measure.measure(batch, texts)
+            result = measure.measure(batch, texts)
         else:
-            found = measure(batch)
-        return (step.decide(found.measures) if found.measures else keep_all(len(batch))), found
+            result = measure(batch)
+        return (step.decide(result.measures) if result.measures else keep_all(len(batch))), result
 
     if isinstance(measure, BatchMeasure):
         return NamedStep(name or step.name, call, measure.texts_only, measure.reads)
@@ -74,17 +74,17 @@ def make_schemas(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema
     """Return the schema of all measures, and of each step's own table, by an empty batch."""
     nothing = pa.RecordBatch.from_pylist([], DOCUMENTS)
     fields = []
-    found = {}
+    schemas = {}
     for step in steps:
         _, said = step.call(nothing, BatchTexts(nothing["text"]))
         if said.found is not None:
-            found[step.name] = said.found.schema
+            schemas[step.name] = said.found.schema
         fields += [
             pa.field(f"{step.name}.{name}", column.type) for name, column in said.measures.items()
         ]
         if said.text is not None:
             fields.append(pa.field(f"{step.name}.{LEFT}", pa.int64()))
-    return pa.schema([DOCUMENTS.field("document"), *fields]), found
+    return pa.schema([DOCUMENTS.field("document"), *fields]), schemas
 
 
 def judge(
@@ -111,7 +111,7 @@ def judge(
     )
     rows.take_out()
     measured: dict[str, pa.Array] = {}
-    found: dict[str, list[pa.RecordBatch]] = {}
+    own_tables: dict[str, list[pa.RecordBatch]] = {}
     for step in steps:
         if not everything and not (step.texts_only and rows.few_dropped()):
             rows.take_out()
@@ -121,7 +121,7 @@ def judge(
             rows.texts.labels = rows.of_batch(batch["document"], measured.get(step.reads))
         decision, own = of_text(*step.call(rows.batch, rows.texts))
         if own.found is not None:
-            found.setdefault(step.name, []).append(own.found)
+            own_tables.setdefault(step.name, []).append(own.found)
         places = rows.places_in(batch["document"], only_kept=not everything)
         for name, column in own.measures.items():
             full = f"{step.name}.{name}"
@@ -143,7 +143,7 @@ def judge(
         for field in fields
     ]
     columns = pa.RecordBatch.from_arrays([batch["document"], *filled], schema=measures)
-    return Judged(kept, table, columns, verdicts.dropped, found)
+    return Judged(kept, table, columns, verdicts.dropped, own_tables)
 
 
 def of_text(decision: Decision, found: Measured) -> tuple[Decision, Measured]:

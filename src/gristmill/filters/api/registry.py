@@ -60,8 +60,8 @@ def public_name(step: type[Step]) -> str:
 def variants(step: type[Step]) -> list[type[Step]]:
     """Return the classes that `use` may mean, the default first."""
     module = importlib.import_module(step.__module__)
-    found = [value for value in vars(module).values() if is_variant(value, step)]
-    return sorted(found, key=lambda value: value is not step) if has_variants(step) else [step]
+    classes = [value for value in vars(module).values() if is_variant(value, step)]
+    return sorted(classes, key=lambda value: value is not step) if has_variants(step) else [step]
 
 
 def is_variant(value: Any, step: type[Step]) -> bool:

@@ -222,8 +222,8 @@ class Step(
 
     def content(self) -> dict[str, Any]:
         """Return the parameters by name, as a stored recipe has them."""
-        found: dict[str, Any] = without_defaults(self)
-        return found
+        parameters: dict[str, Any] = without_defaults(self)
+        return parameters
 
     def measuring(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """Of parameters by name those that measures depend on, whatever is then decided."""

@@ -31,16 +31,16 @@ PIN = "#sha256="
 
 def installed_inputs(step: Step) -> dict[str, Input]:
     """Return the inputs of a step, if packages hold them. Raises RecipeError for a file."""
-    found = {}
+    inputs = {}
     for what, location in step.inputs().items():
         if not location.startswith(("package:", "version:")):
             raise RecipeError(f"{what} = {location!r}: a corpus does not hold it")
-        found[location] = (
+        inputs[location] = (
             _installed(location.removeprefix("version:"))
             if location.startswith("version:")
             else _file(what, location, Path())
         )
-    return found
+    return inputs
 
 
 def find(what: str, location: str, folder: Path, transfer: Transfer) -> Input:

@@ -23,10 +23,10 @@ class WordStep(Step, frozen=True, kw_only=True):
 
     def content(self) -> dict[str, Any]:
         """Return the parameters; those of words only where a library counts them."""
-        found = super().content()
+        parameters = super().content()
         if self.words == "own":
-            del found["words"], found["word_language"]
-        return found
+            del parameters["words"], parameters["word_language"]
+        return parameters
 
     def inputs(self) -> dict[str, str]:
         """Return the version of the library."""

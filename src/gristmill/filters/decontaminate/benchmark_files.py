@@ -252,8 +252,8 @@ def _expanded(name: str, line: int, row: Any, paths: list[list[str]]) -> Iterato
     held = [None if len(steps) > 1 else _flat(_field(name, line, row, steps[0])) for steps in paths]
     inner = [steps[1:] for steps in paths if len(steps) > 1]
     for entry in entries:
-        for found in _expanded(name, line, entry, inner):
-            values = iter(found)
+        for fields in _expanded(name, line, entry, inner):
+            values = iter(fields)
             yield [next(values) if value is None else value for value in held]
 
 

@@ -105,7 +105,7 @@ def read_parts(
             fields += names
             owners += [place] * len(waiting)
             numbers += range(count, count + len(waiting))
-            ids += [one.id for one in waiting]
+            ids += [entry.id for entry in waiting]
             count, looked_for, size = (
                 count + len(waiting),
                 looked_for + len(set(rows)),

@@ -79,8 +79,8 @@ class CommonNgrams(NamedTuple):
         numbers = listed["ngram"].to_numpy()
         index = self.load(inputs)
         left = unlisted(index.part_offsets, index.part_ngrams, numbers)
-        found = (batch for shard in shards for batch in shard.rows(self.table))
-        drops = judge_common(found, numbers, left, threshold=self.threshold)
+        batches = (batch for shard in shards for batch in shard.rows(self.table))
+        drops = judge_common(batches, numbers, left, threshold=self.threshold)
         table = pa.Table.from_batches(list(drops), DROPS)
         report = {
             "common": self.common,

@@ -210,21 +210,26 @@ def _measure(step: Decontaminate, loaded: LoadedBenchmarks, batch: pa.RecordBatc
     common, floor = step.common is not None, step.floor or 0.0
     # A part that a document resembles has a row whatever its overlap, which must be known then.
     least = floor if loaded.signed is None else 0.0
-    found = overlap.find_overlap(
+    overlaps = overlap.find_overlap(
         *normalised, loaded.table, loaded.parts.items, floor=least, hits=common
     )
-    measures = {"overlap": pa.array(found.overlap), "items": pa.array(found.items.astype(np.int64))}
-    similarities = np.full(len(found.documents), np.nan)
+    measures = {
+        "overlap": pa.array(overlaps.overlap),
+        "items": pa.array(overlaps.items.astype(np.int64)),
+    }
+    similarities = np.full(len(overlaps.documents), np.nan)
     if loaded.signed is not None:
         from gristmill.filters.decontaminate.segment_minhash import find_similar
 
         similar = find_similar(*normalised, loaded.signed)
         measures["similarity"] = pa.array(similar.similarity)
-        found, similarities = _joined(found, similar, loaded.table, floor, step.similarity or 0.0)
+        overlaps, similarities = _joined(
+            overlaps, similar, loaded.table, floor, step.similarity or 0.0
+        )
     if not common:  # what a row says without common n-grams is not known yet: none can be left out
-        found, similarities = _fewer(found, similarities, loaded.table)
-    hits = overlap.count_hits(found, loaded.table) if common else None
-    return Measured(measures, found=_rows(loaded, batch, found, hits, similarities))
+        overlaps, similarities = _fewer(overlaps, similarities, loaded.table)
+    hits = overlap.count_hits(overlaps, loaded.table) if common else None
+    return Measured(measures, found=_rows(loaded, batch, overlaps, hits, similarities))
 
 
 def _joined(

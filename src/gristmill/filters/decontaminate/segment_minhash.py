@@ -62,14 +62,14 @@ def find_similar(offsets: np.ndarray, data: np.ndarray, signed: Signed) -> Simil
 
     blocks, owners, words = _blocks(offsets, data)
     bounds = np.searchsorted(owners, np.arange(len(offsets)))
-    found = find_alike(blocks, bounds, signed.signatures, signed.keys, bands=BANDS)
-    agree = found.agreements / (BANDS * ROWS)
+    matches = find_alike(blocks, bounds, signed.signatures, signed.keys, bands=BANDS)
+    agree = matches.agreements / (BANDS * ROWS)
     similarity = np.zeros(len(offsets) - 1)
-    np.maximum.at(similarity, found.documents, agree)
-    first = found.starts * BLOCK
-    last = first + (found.stops - found.starts) * BLOCK + SHINGLE - 2
-    last = np.minimum(last, words[found.documents] - 1)
-    return Similar(similarity, found.documents, found.parts, agree, first, last)
+    np.maximum.at(similarity, matches.documents, agree)
+    first = matches.starts * BLOCK
+    last = first + (matches.stops - matches.starts) * BLOCK + SHINGLE - 2
+    last = np.minimum(last, words[matches.documents] - 1)
+    return Similar(similarity, matches.documents, matches.parts, agree, first, last)
 
 
 def _order() -> np.ndarray:

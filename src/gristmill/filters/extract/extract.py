@@ -164,20 +164,23 @@ class Extract(Step, frozen=True, kw_only=True):
                     self.metadata,
                 )
                 loaded.append(main_text.Extractor(modes))
-            found = [
+            main_texts = [
                 loaded[0](data[offsets[row] : offsets[row + 1]])
                 if pages[row] and sizes[row] <= self.max_bytes
                 else None
                 for row in range(len(batch))
             ]
-            measures = {"bytes": pa.array(sizes, mask=~pages), **main_text.make_measures(found)}
+            measures = {
+                "bytes": pa.array(sizes, mask=~pages),
+                **main_text.make_measures(main_texts),
+            }
             columns = [
                 Page() if page is None else Page(page.text, page.title, page.language)
-                for page in found
+                for page in main_texts
             ]
             filled = page_columns(columns, batch)
             if self.metadata:
-                extras = zip(batch["extra"].to_pylist(), found, strict=True)
+                extras = zip(batch["extra"].to_pylist(), main_texts, strict=True)
                 filled["extra"] = pa.array(
                     [
                         page_metadata.with_fields(extra, page.metadata)
@@ -347,21 +350,24 @@ class LibraryExtract(Step, frozen=True, kw_only=True):
             whole &= work <= self.max_work
             if self.max_tags is not None:
                 whole &= bounds.tags <= self.max_tags
-        column, found = batch["text"], []
+        column, results = batch["text"], []
         for row in range(len(batch)):
             if whole[row]:
-                found.append(self._page(column[row].as_py(), int(bounds.depth[row]), extract))
+                results.append(self._page(column[row].as_py(), int(bounds.depth[row]), extract))
             elif parsed[row]:
                 # What lies within the bound; it ends before a tag.
                 start = offsets[row]
                 head = data[start : start + bounds.cut[row]].tobytes().decode()
-                found.append(self._page(head, int(bounds.depth[row]), None))
+                results.append(self._page(head, int(bounds.depth[row]), None))
             else:
-                found.append(Page())
+                results.append(Page())
         measures = {
             "bytes": pa.array(sizes.astype(np.int64), mask=~pages),
             "steps": pa.array(
-                [page.steps or int(bound) for page, bound in zip(found, bounds.steps, strict=True)],
+                [
+                    page.steps or int(bound)
+                    for page, bound in zip(results, bounds.steps, strict=True)
+                ],
                 pa.int64(),
                 mask=~parsed,
             ),
@@ -369,13 +375,13 @@ class LibraryExtract(Step, frozen=True, kw_only=True):
             "work": pa.nulls(len(batch), pa.int64())
             if work is None
             else pa.array(work, mask=~parsed),
-            "depth": pa.array([page.depth for page in found], pa.int64()),
-            "failed": pa.array([page.failed for page in found], pa.int64()),
+            "depth": pa.array([page.depth for page in results], pa.int64()),
+            "failed": pa.array([page.failed for page in results], pa.int64()),
             "characters": pa.array(
-                [None if page.text is None else len(page.text) for page in found], pa.int64()
+                [None if page.text is None else len(page.text) for page in results], pa.int64()
             ),
         }
-        return Measured(measures, merge_texts(found, column), page_columns(found, batch))
+        return Measured(measures, merge_texts(results, column), page_columns(results, batch))
 
     def _page(self, source: str, most_deep: int, extract: Extractor | None) -> Page:
         """Return one page: its depth where it may be over max_depth; with an extractor its text."""

@@ -122,18 +122,18 @@ class Extractor:
         self._make_room(len(page))
         work = self.work
         count = tokens.tokenize(page, self.tokens, self.attributes)
-        elements, found, size = blocks.build(page, self.tokens, self.attributes, count, work)
-        counts.count(work.text, work.elements, work.blocks, (elements, found), self.counts)
+        elements, block_count, size = blocks.build(page, self.tokens, self.attributes, count, work)
+        counts.count(work.text, work.elements, work.blocks, (elements, block_count), self.counts)
         scores, mean = [NOTHING], page_types.Mean()
-        for rows in features.features(work.elements, work.blocks, found, self.counts):
+        for rows in features.features(work.elements, work.blocks, block_count, self.counts):
             scores.append(page_forest.score(rows, self.scorer))
             mean.add(rows)
         types = page_types.shares(mean.row(), self.types, len(TYPES))
         counted = self.counts.counts
         kept = page_forest.choose(
-            work.blocks, found, counted, np.concatenate(scores), self._beta(types)
+            work.blocks, block_count, counted, np.concatenate(scores), self._beta(types)
         )
-        kept = copies.leave_copies(work.text, work.blocks, counted.words[:found], kept)
+        kept = copies.leave_copies(work.text, work.blocks, counted.words[:block_count], kept)
         if self.comments:
             kept = parts.add_comments(work.elements, elements, work.blocks, counted, kept)
         if self.left_out:
@@ -153,12 +153,12 @@ class Extractor:
             text.decode("utf-8", "replace"),
             title,
             self._language(page, count),
-            found,
+            block_count,
             int(np.count_nonzero(kept)),
-            int(counted.words[:found].sum()),
-            int(counted.words[:found][kept].sum()),
-            int(counted.letters[:found][kept].sum()),
-            int(work.blocks.linked[:found][kept].sum()),
+            int(counted.words[:block_count].sum()),
+            int(counted.words[:block_count][kept].sum()),
+            int(counted.letters[:block_count][kept].sum()),
+            int(work.blocks.linked[:block_count][kept].sum()),
             int(work.elements.depths[:elements].max()) + 1,
             types,
             metadata,
@@ -193,8 +193,8 @@ class Extractor:
                     if self.attributes.names[place] == LANG:
                         span = slice(self.attributes.starts[place], self.attributes.stops[place])
                         said = page[span].tobytes().decode("utf-8", "replace")
-                        found = _FIRST_SUBTAG.match(said)
-                        return found and found[1]
+                        match = _FIRST_SUBTAG.match(said)
+                        return match and match[1]
         return None
 
 

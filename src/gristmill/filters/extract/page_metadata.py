@@ -117,14 +117,14 @@ class _Reader:
         places = np.flatnonzero(wanted)
         others = places[names[places] != _SCRIPT][:MOST_TAGS]
         for token in others.tolist():
-            found = self.attributes_of(token)
+            attributes = self.attributes_of(token)
             if names[token] == _META:
-                for key in _KEYS & found.keys():
-                    self.add(found[key].strip().lower(), found.get(_CONTENT))
+                for key in _KEYS & attributes.keys():
+                    self.add(attributes[key].strip().lower(), attributes.get(_CONTENT))
             elif names[token] == _HTML:
-                self.add("html", found.get(_LANG))
+                self.add("html", attributes.get(_LANG))
             else:
-                self.add("time", found.get(_DATETIME))
+                self.add("time", attributes.get(_DATETIME))
         for token in places[names[places] == _SCRIPT][:MOST_TAGS].tolist():
             if scripts < MOST_SCRIPTS and token + 1 < count and kinds[token + 1] == RAW:
                 kind = self.attributes_of(token).get(_TYPE, "").lower()
@@ -135,10 +135,10 @@ class _Reader:
 
     def read_json(self, text: str) -> None:
         try:
-            found = json.loads(text.strip().rstrip(";"), strict=False)
+            data = json.loads(text.strip().rstrip(";"), strict=False)
         except (ValueError, RecursionError):
             return
-        for part in _objects(found):
+        for part in _objects(data):
             if "headline" not in part and "datePublished" not in part:
                 continue
             for name in ("headline", "datePublished", "inLanguage"):
@@ -165,8 +165,8 @@ class _Reader:
                 if self.tokens.kinds[place] == TEXT:
                     begin = int(starts[place])
                     end = min(int(self.tokens.stops[place]), begin + LONGEST)
-                    if found := _name_in(_clean(self.text(begin, end))):
-                        return found
+                    if name := _name_in(_clean(self.text(begin, end))):
+                        return name
         return None
 
     def first(self, names: tuple[str, ...]) -> str | None:
@@ -194,20 +194,20 @@ def _names(value: Any) -> Iterator[object]:
 
 def _places(page: bytes) -> list[int]:
     """Return where the words of BYLINE are in a page, the first of them."""
-    found = []
+    places = []
     for word in BYLINE:
         at = page.find(word)
         for _ in range(MOST_BYLINES):
             if at < 0:
                 break
-            found.append(at)
+            places.append(at)
             at = page.find(word, at + len(word))
-    return sorted(found)
+    return sorted(places)
 
 
 def _name_in(text: str) -> str | None:
     """Return the names that a byline's text is; None: it is something else."""
-    found = []
+    names = []
     for name in _BETWEEN_NAMES.split(_BY.sub("", text)[:LONGEST])[:4]:
         words = name.split()
         known = all(_NAME.fullmatch(word) and not _NO_NAME.fullmatch(word) for word in words)
@@ -215,8 +215,8 @@ def _name_in(text: str) -> str | None:
         small = any(word[0].islower() for word in large)
         if not known or not large or small or not 2 <= len(words) <= 4:
             break
-        found.append(" ".join(words))
-    return "; ".join(found) or None
+        names.append(" ".join(words))
+    return "; ".join(names) or None
 
 
 def _date(said: dict[str, list[str]]) -> str | None:
@@ -225,11 +225,11 @@ def _date(said: dict[str, list[str]]) -> str | None:
         for value in said.get(name, ()):
             for match in _DATE.finditer(value):
                 try:
-                    found = datetime.date(*map(int, match.groups()))
+                    date = datetime.date(*map(int, match.groups()))
                 except ValueError:
                     continue
-                if 1990 <= found.year <= 2100:
-                    return found.isoformat()
+                if 1990 <= date.year <= 2100:
+                    return date.isoformat()
     return None
 
 

@@ -82,7 +82,7 @@ class Rights(Step, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for what in ("drop", "keep", "agents", "fields"):
-            if any(not one.strip() for one in getattr(self, what)):
+            if any(not entry.strip() for entry in getattr(self, what)):
                 raise ValueError(f"{what}: an entry is empty")
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
@@ -100,14 +100,14 @@ class Rights(Step, frozen=True, kw_only=True):
         for extra in batch["extra"].to_pylist():
             given = self._given(extra)
             robots.append(of_headers(given.get(X_ROBOTS_TAG), agents))
-            found = (given.get(field) for field in self.fields)
-            named = (_clean(one) for one in found if isinstance(one, str) and one.strip())
+            values = (given.get(field) for field in self.fields)
+            named = (_clean(value) for value in values if isinstance(value, str) and value.strip())
             licence.append(next(named, None))
         for row in np.flatnonzero(page.to_numpy(zero_copy_only=False)).tolist():
             directives, of_page = said(batch["text"][row].as_py(), agents)
             robots[row] |= directives
             licence[row] = licence[row] or of_page
-        shown = [",".join(sorted(one))[:LONGEST] or None for one in robots]
+        shown = [",".join(sorted(value))[:LONGEST] or None for value in robots]
         return Measured(
             {"robots": pa.array(shown, pa.string()), "licence": pa.array(licence, pa.string())}
         )
@@ -135,7 +135,7 @@ class Rights(Step, frozen=True, kw_only=True):
 
 def of_headers(value: object, agents: set[str]) -> set[str]:
     """Return the directives for `agents` (with `robots`) of X-Robots-Tag, one or several."""
-    found: set[str] = set()
+    directives: set[str] = set()
     left = MOST_HEADERS
     for header in value if isinstance(value, list) else [value]:
         if not isinstance(header, str) or left <= 0:
@@ -151,8 +151,8 @@ def of_headers(value: object, agents: set[str]) -> set[str]:
             elif named is not None:
                 wanted, words = named[1] == "*" or named[1] in agents, set(named[2].split())
             if wanted:
-                found |= words
-    return found
+                directives |= words
+    return directives
 
 
 def said(page: str, agents: set[str]) -> tuple[set[str], str | None]:
@@ -182,7 +182,7 @@ def said(page: str, agents: set[str]) -> tuple[set[str], str | None]:
 
 def _clean(value: str) -> str | None:
     """Return a value in one line, bounded; nothing: null."""
-    shown = "".join(one if one.isprintable() else " " for one in value[:LONGEST])
+    shown = "".join(character if character.isprintable() else " " for character in value[:LONGEST])
     return " ".join(shown.split()) or None
 
 

@@ -150,13 +150,13 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
         return {**plain, "by_language": entries, "languages": self._languages if entries else []}
 
     def inputs(self) -> dict[str, str]:
-        found = self.plain.inputs()
+        inputs = self.plain.inputs()
         for place, language in enumerate(self._languages):
             step = self._step(place)
             for what, location in step.inputs().items() if step is not None else ():
-                if location not in found.values():
-                    found[f"{what}.{language}"] = location
-        return found
+                if location not in inputs.values():
+                    inputs[f"{what}.{language}"] = location
+        return inputs
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         groups, which = self._groups()
@@ -194,10 +194,12 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
             if step is not None:
                 mask = pa.array(places == place)
                 rows.append(np.flatnonzero(places == place))
-                parts.append(step.decide({name: one.filter(mask) for name, one in own.items()}))
+                parts.append(
+                    step.decide({name: values.filter(mask) for name, values in own.items()})
+                )
         order = _order(len(places), rows)
         if not parts:
-            parts = [self.plain.decide({name: one.slice(0, 0) for name, one in own.items()})]
+            parts = [self.plain.decide({name: values.slice(0, 0) for name, values in own.items()})]
         return Decision(*(_joined(columns).take(order) for columns in zip(*parts, strict=True)))
 
 
@@ -208,15 +210,15 @@ class _Measure:
         self._step, self._which, self._loaded = step, which, loaded
 
     def measure(self, batch: pa.RecordBatch, texts: BatchTexts) -> Measured:
-        found: Measured
+        result: Measured
         labels = texts.labels
         if labels is None:
             labels = pa.nulls(len(batch), pa.string())
         groups = self._which[self._step.places(labels)]
         asked = np.unique(groups).tolist()
         only = self._loaded[asked[0]] if len(asked) == 1 else None
-        found = only(batch, texts) if only is not None else self._of_groups(batch, groups, asked)
-        return found._replace(measures={**found.measures, LABEL: labels})
+        result = only(batch, texts) if only is not None else self._of_groups(batch, groups, asked)
+        return result._replace(measures={**result.measures, LABEL: labels})
 
     def _of_groups(self, batch: pa.RecordBatch, groups: np.ndarray, asked: list[int]) -> Measured:
         nothing, plain = batch.slice(0, 0), self._loaded[0]

@@ -77,15 +77,15 @@ def means(wanted: str, label: str) -> bool:
 
 def same(labels: pa.Array, others: pa.Array) -> np.ndarray:
     """Of n rows whether two labels mean one language, (n,) bool; a null means none."""
-    one, other = labels.dictionary_encode(), others.dictionary_encode()
-    words = [[*found.dictionary.to_pylist(), None] for found in (one, other)]
+    first, other = labels.dictionary_encode(), others.dictionary_encode()
+    words = [[*codes.dictionary.to_pylist(), None] for codes in (first, other)]
     rows, columns = (
-        found.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False).astype(np.int64)
-        for found, known in zip((one, other), words, strict=True)
+        codes.indices.fill_null(len(known) - 1).to_numpy(zero_copy_only=False).astype(np.int64)
+        for codes, known in zip((first, other), words, strict=True)
     )
     pairs, place = np.unique(rows * len(words[1]) + columns, return_inverse=True)
-    found = [divmod(pair, len(words[1])) for pair in pairs.tolist()]
-    equal = [_same(words[0][row], words[1][column]) for row, column in found]
+    codes = [divmod(pair, len(words[1])) for pair in pairs.tolist()]
+    equal = [_same(words[0][row], words[1][column]) for row, column in codes]
     return np.array(equal, bool)[place]
 
 
@@ -111,14 +111,14 @@ class LabelPlaces:
 
     def of(self, labels: pa.Array) -> np.ndarray:
         """Return the place of each of n labels, (n,) int64; -1: none."""
-        found = labels.dictionary_encode()
-        words = found.dictionary.to_pylist()
+        codes = labels.dictionary_encode()
+        words = codes.dictionary.to_pylist()
         for word in words:
             if word not in self._known:
                 known = place(word, self._keep)
                 self._known[word] = -1 if known is None else known
         table = np.array([*map(self._known.__getitem__, words), -1], np.int64)
-        indices = found.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+        indices = codes.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
         return np.asarray(table[indices])
 
 
@@ -134,7 +134,9 @@ def unknown(keep: Iterable[str], labels: Sequence[str]) -> str | None:
         near = [label for label in labels if _parts(label)[0] == language]
         if script and near and all(not _parts(label)[1] for label in near):
             return f"the model's labels name no script: write {near[0]!r} for {wanted!r}"
-        wider = [one for one, members in _members().items() if language in members]
+        wider = [
+            macrolanguage for macrolanguage, members in _members().items() if language in members
+        ]
         near += [label for label in labels if _parts(label)[0] in wider]
         near += difflib.get_close_matches(wanted, labels, 5, 0.5)
         shown = list(dict.fromkeys(near))[:5] or [*labels[:5], "..."]

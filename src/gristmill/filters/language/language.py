@@ -133,7 +133,7 @@ class Language(Step, frozen=True, kw_only=True):
         if self.keep != ALL:
             return list(self.keep)
         scores = self.min_score if isinstance(self.min_score, dict) else {}
-        return [one for one in scores if one != ALL]
+        return [label for label in scores if label != ALL]
 
     def _limits(self) -> list[float]:
         """Return the threshold of each named language, and last that of the others."""
@@ -148,19 +148,21 @@ class Language(Step, frozen=True, kw_only=True):
         named = self._named
         other = len(named) if self.keep == ALL else None
         if self.rules == "script":
-            found = pc.index_in(label, value_set=pa.array(named, pa.string()))
-            return found if other is None else pc.fill_null(found, other)
-        found = pc.dictionary_encode(label)
-        if isinstance(found, pa.ChunkedArray):
-            found = found.combine_chunks()
-        places = [codes.place(one, named) for one in found.dictionary.to_pylist()]
+            column = pc.index_in(label, value_set=pa.array(named, pa.string()))
+            return column if other is None else pc.fill_null(column, other)
+        column = pc.dictionary_encode(label)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        places = [codes.place(name, named) for name in column.dictionary.to_pylist()]
         places = [other if place is None else place for place in places]
-        return pa.array(places, pa.int32()).take(found.indices)
+        return pa.array(places, pa.int32()).take(column.indices)
 
     def inputs(self) -> dict[str, str]:
         if self.rules == "script":
             return {}
-        others = {f"language.also.{number}": one for number, one in enumerate(self.also, 1)}
+        others = {
+            f"language.also.{number}": location for number, location in enumerate(self.also, 1)
+        }
         return {"language.model": self.model or PACKAGED, **others}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
@@ -171,8 +173,8 @@ class Language(Step, frozen=True, kw_only=True):
         model, labels = _model(file)
         if wrong := codes.unknown(self._named, labels):
             raise RecipeError(f"language.keep: {wrong} ({file.name})")
-        models = [model, *(_model(inputs[one])[0] for one in self.also)]
-        finds: list[Find] = [partial(_predict, one) for one in models]
+        models = [model, *(_model(inputs[entry])[0] for entry in self.also)]
+        finds: list[Find] = [partial(_predict, entry) for entry in models]
         if self.capitals == "lower":
             finds = [partial(_in_lower_case, find) for find in finds]
         if not self.also:
@@ -217,11 +219,11 @@ def _measure_all(finds: list[Find], characters: int | None, batch: pa.RecordBatc
     said = [_measure(find, characters, batch).measures for find in finds]
     label = said[0]["label"]
     agreeing = np.zeros(len(batch), np.int64)
-    found = dict(said[0])
+    measures = dict(said[0])
     for number, other in enumerate(said[1:], 1):
-        found |= {f"label_{number}": other["label"], f"score_{number}": other["score"]}
+        measures |= {f"label_{number}": other["label"], f"score_{number}": other["score"]}
         agreeing += codes.same(label, other["label"])
-    return Measured({**found, "agreeing": pa.array(agreeing)})
+    return Measured({**measures, "agreeing": pa.array(agreeing)})
 
 
 def _in_lower_case(
@@ -243,9 +245,9 @@ def _in_lower_case(
     if not len(rows):
         return labels, scores
     seen = pc.utf8_slice_codeunits(unsure.filter(pa.array(shouted)), 0, characters)
-    lower, found = find(pc.utf8_lower(seen), characters)
+    lower, lower_scores = find(pc.utf8_lower(seen), characters)
     mask, scores = np.zeros(len(scores), np.bool_), scores.copy()
-    mask[rows], scores[rows] = True, found
+    mask[rows], scores[rows] = True, lower_scores
     return pc.replace_with_mask(labels, pa.array(mask), lower), scores
 
 
@@ -267,10 +269,10 @@ def _predict(model: Any, texts: pa.Array, characters: int | None) -> tuple[pa.Ar
     values = np.zeros(len(texts))
     for row, text in enumerate(pc.replace_substring(heads, "\n", " ").to_pylist()):
         try:
-            found, score = model.predict(text)
+            predictions, score = model.predict(text)
         except RuntimeError as error:  # "Encountered NaN."
             raise no_number("language.model") from error
-        labels.append(found[0].removeprefix(PREFIX) if found else None)
+        labels.append(predictions[0].removeprefix(PREFIX) if predictions else None)
         values[row] = score[0] if len(score) else 0.0
     return pa.array(labels, pa.string()), numbers_only("language.model", values)
 

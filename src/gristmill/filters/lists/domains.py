@@ -75,18 +75,18 @@ class Suffixes:
 
     def _start(self, labels: list[str]) -> int | None:
         """Return the place of the suffix's first label; None: no public suffix."""
-        node, found = self._tree, None
+        node, start = self._tree, None
         for place in range(len(labels) - 1, -1, -1):
             label = _unicode(labels[place])
             if label != _END and label in node:
                 node = node[label]
                 if _END in node:
-                    found = place
+                    start = place
             elif "*" in node:
                 return place + 1 if "!" + label in node else place
             else:
                 break
-        return found
+        return start
 
 
 def _unicode(label: str) -> str:

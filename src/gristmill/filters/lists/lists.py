@@ -91,22 +91,22 @@ def read(what: str, given: Input, *, member: str | None = None, form: int | None
 
     name = f"{what}: {given.name}"
     data = read_bytes(name, given.path, member=member)
-    found = gather(np.frombuffer(data, np.uint8), AS_WRITTEN if form is None else form)
-    if found.nuls:
+    entries = gather(np.frombuffer(data, np.uint8), AS_WRITTEN if form is None else form)
+    if entries.nuls:
         raise RecipeError(
-            f"{name}: is no list of lines but binary: it holds {found.nuls:,} bytes 0"
+            f"{name}: is no list of lines but binary: it holds {entries.nuls:,} bytes 0"
         )
-    if 2 * found.ill_formed > found.lines:
+    if 2 * entries.ill_formed > entries.lines:
         raise RecipeError(
-            f"{name}: {found.ill_formed:,} of {found.lines:,} lines are not UTF-8: save the "
+            f"{name}: {entries.ill_formed:,} of {entries.lines:,} lines are not UTF-8: save the "
             "list as UTF-8"
         )
-    if len(found.offsets) == 1:
+    if len(entries.offsets) == 1:
         raise RecipeError(
             f"{name}: holds no entry: one is expected a line, and lines that start with # "
             "are comments"
         )
-    return Entries(found.offsets, found.data)
+    return Entries(entries.offsets, entries.data)
 
 
 def read_bytes(name: str, path: str, *, member: str | None = None) -> bytearray:
@@ -177,7 +177,7 @@ def _members(name: str, file: _Decoded, member: str | None) -> bytearray:
     if member is None:
         raise RecipeError(f"{name}: is an archive, and a plain list is expected here: unpack it")
     others: list[str] = []
-    data, found = bytearray(), 0
+    data, count = bytearray(), 0
     try:
         # A stream: nothing is unpacked to the disk, and no name in the archive is a path of ours.
         with tarfile.open(fileobj=cast("Any", file), mode="r|", bufsize=BLOCK) as archive:
@@ -187,7 +187,7 @@ def _members(name: str, file: _Decoded, member: str | None) -> bytearray:
                     and Path(entry.name).name == member
                     and (reader := archive.extractfile(entry))
                 ):
-                    found += 1
+                    count += 1
                     while block := reader.read(BLOCK):
                         _extend(name, data, block)
                     _extend(name, data, b"\n")
@@ -197,7 +197,7 @@ def _members(name: str, file: _Decoded, member: str | None) -> bytearray:
         raise RecipeError(
             f"{name}: is a damaged archive: {error}: fetch or pack it again"
         ) from error
-    if not found:
+    if not count:
         there = ", ".join(others) or "nothing"
         raise RecipeError(f"{name}: is an archive without a member {member!r}; it holds {there}")
     return data

@@ -102,13 +102,13 @@ class ListedPhrases(Step, frozen=True, kw_only=True):
 
         def measure(texts: BatchTexts) -> Measured:
             offsets, data = utf8_buffers(texts.lower)
-            found = lines.find(offsets, data, paragraphs=True)
-            places = aho_corasick.count(found.starts, data, automaton, bounded=self.bounded)
+            spans = lines.find(offsets, data, paragraphs=True)
+            places = aho_corasick.count(spans.starts, data, automaton, bounded=self.bounded)
             sums = [
-                np.append(0, np.cumsum(column))[found.offsets]
-                for column in (places, places > 0, ~found.blank)
+                np.append(0, np.cumsum(column))[spans.offsets]
+                for column in (places, places > 0, ~spans.blank)
             ]
-            counts, holding, solid = (np.diff(one) for one in sums)
+            counts, holding, solid = (np.diff(total) for total in sums)
             values = {"places": counts.astype(np.int64), "share": share(holding, solid)}
             return Measured(measured(values))
 

@@ -163,12 +163,12 @@ def _load(step: Url, inputs: Inputs) -> _LoadedLists:
         load(key, locations, WORD)
         for key, locations in (("words", step.words), ("soft_words", step.soft_words))
     ]
-    there = [one.entries for one in both if one is not None]
+    there = [word_list.entries for word_list in both if word_list is not None]
     words = _List(joined := lists.join("url.words", there), index(*joined)) if there else None
     kinds = [np.zeros(len(words.entries.offsets) - 1 if words else 0, bool) for _ in both]
-    for one, kind in zip(both, kinds, strict=True):
-        if one is not None and words is not None:
-            kind[find_whole(*one.entries, words.table) - 1] = True
+    for word_list, kind in zip(both, kinds, strict=True):
+        if word_list is not None and words is not None:
+            kind[find_whole(*word_list.entries, words.table) - 1] = True
     subwords, automaton = None, None
     if step.subwords:
         subwords = lists.read_all("url.subwords", step.subwords, inputs, form=WORD)
@@ -233,29 +233,29 @@ def _measure(loaded: _LoadedLists, column: pa.Array) -> Measured:
 
     column = pc.fill_null(column, "")
     buffers = utf8_buffers(column)
-    found = _Findings(len(column))
+    findings = _Findings(len(column))
     none = np.diff(buffers[0]) == 0
-    found.add("no_url", np.flatnonzero(none))
+    findings.add("no_url", np.flatnonzero(none))
     if loaded.domains is not None and loaded.suffixes is not None:
-        _add_domains(found, column, buffers, loaded.domains, loaded.suffixes)
+        _add_domains(findings, column, buffers, loaded.domains, loaded.suffixes)
     if loaded.urls is not None:
         rows = np.flatnonzero(find_whole(*buffers, loaded.urls.table))
-        found.add("url", rows, lambda new: column.take(pa.array(rows[new])).to_pylist())
+        findings.add("url", rows, lambda new: column.take(pa.array(rows[new])).to_pylist())
     counts, soft_match = np.zeros(len(column), np.int32), pa.nulls(len(column), pa.string())
     if loaded.words is not None:
         words = find_words(*buffers, loaded.words.table)
-        counts, soft_match = _add_words(found, words.offsets, words.entries, loaded)
+        counts, soft_match = _add_words(findings, words.offsets, words.entries, loaded)
     if loaded.subwords is not None:
         subwords, numbers = loaded.subwords, find_subwords(*buffers, loaded.automaton)
         rows = np.flatnonzero(numbers)
-        found.add(
+        findings.add(
             "blacklisted_subword",
             rows,
             lambda new: map(subwords.text, (numbers[rows[new]] - 1).tolist()),
         )
     if loaded.allow is not None:
-        found.add("not_allowed", _not_allowed(column, buffers, loaded.allow))
-    listed, match = found.arrays()
+        findings.add("not_allowed", _not_allowed(column, buffers, loaded.allow))
+    listed, match = findings.arrays()
     soft_words = pa.array(counts, mask=none)
     return Measured(
         {"list": listed, "match": match, "soft_words": soft_words, "soft_match": soft_match}

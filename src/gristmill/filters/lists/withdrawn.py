@@ -53,8 +53,8 @@ class Withdrawn(Step, frozen=True, kw_only=True):
 
         def measure(batch: pa.RecordBatch) -> Measured:
             documents = batch["document"].to_numpy()
-            found = np.isin(documents, numbers)
-            for row in np.flatnonzero(found).tolist():
+            mask = np.isin(documents, numbers)
+            for row in np.flatnonzero(mask).tolist():
                 wanted, url = listed.urls[int(documents[row])], batch["url"][row].as_py()
                 if wanted not in (None, url):
                     raise RecipeError(
@@ -63,7 +63,7 @@ class Withdrawn(Step, frozen=True, kw_only=True):
                         "shards. Run with the plan of the corpus that the list is of (--plan)"
                     )
             by_url = pc.is_in(batch["url"], alone).to_numpy(zero_copy_only=False)
-            return Measured({"listed": pa.array((found | by_url).astype(np.int8))})
+            return Measured({"listed": pa.array((mask | by_url).astype(np.int8))})
 
         return measure
 
@@ -82,7 +82,7 @@ class WithdrawnList(NamedTuple):
 
 def read_list(data: bytes, name: str) -> WithdrawnList:
     """Read a list. Raises RecipeError for a line that is neither a document nor a URL."""
-    found = WithdrawnList({}, set())
+    entries = WithdrawnList({}, set())
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -95,12 +95,12 @@ def read_list(data: bytes, name: str) -> WithdrawnList:
         if colon and shard.isdecimal() and row.isdecimal():
             if int(shard) >= MOST_SHARDS or int(row) >= MOST_ROWS:
                 raise RecipeError(f"{name}, line {place}: {first} is the number of no document")
-            found.urls[first_document(int(shard)) + int(row)] = url or None
+            entries.urls[first_document(int(shard)) + int(row)] = url or None
         elif "://" in first and not url:
-            found.alone.add(first)
+            entries.alone.add(first)
         else:
             raise RecipeError(f"{name}, line {place}: expected shard:row and its URL, or a URL")
-    return found
+    return entries
 
 
 def write_list(urls: Mapping[int, str | None], alone: Collection[str] = ()) -> bytes:

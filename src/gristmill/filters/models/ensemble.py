@@ -171,12 +171,12 @@ class EnsembleRule(NamedTuple):
         self, shard: Kept, ranks: "Sequence[ScoreRanks | None]"
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return a shard's documents with a score, (n,) int64, and the scores, (n,) float64."""
-        found = [_read_scores(shard, name) for name in self.scores]
-        documents = np.unique(np.concatenate([documents for documents, _ in found]))
+        scores = [_read_scores(shard, name) for name in self.scores]
+        documents = np.unique(np.concatenate([documents for documents, _ in scores]))
         total = np.zeros(len(documents))
         best = np.full(len(documents), -np.inf)
         count = np.zeros(len(documents), np.int64)
-        for (own, values), sign, rank in zip(found, self.signs, ranks, strict=True):
+        for (own, values), sign, rank in zip(scores, self.signs, ranks, strict=True):
             places = np.searchsorted(documents, own)
             value = values * sign
             if rank is not None and self.combine == "rank_mean":

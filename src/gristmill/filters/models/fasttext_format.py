@@ -58,9 +58,9 @@ class _ByteReader:
     def string(self) -> bytes:
         end = self._data.find(b"\0", self._at, self._at + LONGEST_WORD)
         _need(end > self._at, "a word is empty, or has no end")
-        found = self._data[self._at : end]
+        word = self._data[self._at : end]
         self._at = end + 1
-        return bytes(found)
+        return bytes(word)
 
     def need(self, size: int) -> None:
         """Raise ValueError if the file has fewer bytes left."""
@@ -71,13 +71,13 @@ class _ByteReader:
         count = int(np.prod([1, *map(int, shape)], dtype=object))
         size = count * np.dtype(kind).itemsize
         self.need(size)
-        found = np.frombuffer(self._data, np.dtype(kind), count, self._at)
+        values = np.frombuffer(self._data, np.dtype(kind), count, self._at)
         self._at += size
         _need(
-            kind != "<f4" or size > SCANNED or all_finite(found),
+            kind != "<f4" or size > SCANNED or all_finite(values),
             "its weights hold NaN or infinity: train it again",
         )
-        return found.reshape(shape)
+        return values.reshape(shape)
 
 
 def all_finite(values: np.ndarray) -> bool:
@@ -231,14 +231,14 @@ def _quantised(file: _ByteReader, height: int, dimension: int) -> Callable[[], n
     norms = _centroids(file, 1)[0] if with_norms else None
 
     def rows() -> np.ndarray:
-        found = np.empty((height, dimension), np.float32)
+        matrix = np.empty((height, dimension), np.float32)
         at = 0
         for part, table in enumerate(centroids):
-            found[:, at : at + table.shape[1]] = table[codes[:, part]]
+            matrix[:, at : at + table.shape[1]] = table[codes[:, part]]
             at += table.shape[1]
         if norms is not None:
-            found *= norms[norm_codes]
-        return found
+            matrix *= norms[norm_codes]
+        return matrix
 
     return rows
 

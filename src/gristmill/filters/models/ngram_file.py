@@ -42,14 +42,14 @@ def count(offsets: np.ndarray, ids: np.ndarray, order: int) -> list[NgramCounts]
     """
     places = np.arange(len(ids)) - np.repeat(offsets[:-1], np.diff(offsets))  # in its line
     keys = ids.astype(np.uint64)
-    found = []
+    counts = []
     for size in range(1, order + 1):
         if size > 1:
             keys[size - 1 :] |= ids[: len(ids) - size + 1].astype(np.uint64) << np.uint64(
                 16 * (size - 1)
             )
-        found.append(tally(keys[places >= max(size - 1, 1)]))
-    return found
+        counts.append(tally(keys[places >= max(size - 1, 1)]))
+    return counts
 
 
 def tally(keys: np.ndarray, counts: np.ndarray | None = None) -> NgramCounts:
@@ -150,12 +150,12 @@ def _adjusted(grams: list[NgramCounts], size: int) -> np.ndarray:
 
 def _discounts(counts: np.ndarray) -> tuple[float, float, float]:
     """D1, D2 and D3+ of an order."""
-    one, two, three, four = (int((counts == k).sum()) for k in range(1, 5))
-    if not (one and two and three):
+    ones, two, three, four = (int((counts == k).sum()) for k in range(1, 5))
+    if not (ones and two and three):
         return FALLBACK
-    y = one / (one + 2 * two)
-    found = (1 - 2 * y * two / one, 2 - 3 * y * three / two, 3 - 4 * y * four / three)
-    return found if all(0 < d <= k for k, d in enumerate(found, 1)) else FALLBACK
+    y = ones / (ones + 2 * two)
+    discounts = (1 - 2 * y * two / ones, 2 - 3 * y * three / two, 3 - 4 * y * four / three)
+    return discounts if all(0 < d <= k for k, d in enumerate(discounts, 1)) else FALLBACK
 
 
 def _of_contexts(keys: np.ndarray, contexts: np.ndarray, left: np.ndarray) -> np.ndarray:

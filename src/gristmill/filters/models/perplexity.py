@@ -96,8 +96,8 @@ class Perplexity(Step, frozen=True, kw_only=True):
     @property
     def ranks(self) -> list[Rank]:
         lowest, highest = self.drop_lowest, self.drop_highest
-        found = [Rank("perplexity", "lowest", lowest)] if lowest is not None else []
-        return found + ([Rank("perplexity", "highest", highest)] if highest is not None else [])
+        ranks = [Rank("perplexity", "lowest", lowest)] if lowest is not None else []
+        return ranks + ([Rank("perplexity", "highest", highest)] if highest is not None else [])
 
     def inputs(self) -> dict[str, str]:
         return {"perplexity.model": self.model}
@@ -113,10 +113,10 @@ class Perplexity(Step, frozen=True, kw_only=True):
 
 def split(texts: pa.Array) -> tuple[pa.Array, np.ndarray]:
     r"""Return texts cut at `\n`: (the lines of all, (n + 1,) int64 where each text's begin)."""
-    found = pc.split_pattern(texts, "\n")
-    return found.flatten(), np.asarray(found.offsets).astype(np.int64) - found.offsets[
+    lines = pc.split_pattern(texts, "\n")
+    return lines.flatten(), np.asarray(lines.offsets).astype(np.int64) - lines.offsets[
         0
-    ].as_py() if len(found) else np.zeros(1, np.int64)
+    ].as_py() if len(lines) else np.zeros(1, np.int64)
 
 
 @cache
@@ -206,8 +206,8 @@ def _check_arpa(path: str) -> None:
     stated, size = 0, os.stat(path).st_size
     with open(path, "rb") as opened:
         for line in opened.read(1 << 16).split(b"\n"):
-            if found := re.fullmatch(rb"ngram\s+\d{1,3}\s*=\s*(\d+)\s*", line):
-                stated += int(found[1][:20])
+            if match := re.fullmatch(rb"ngram\s+\d{1,3}\s*=\s*(\d+)\s*", line):
+                stated += int(match[1][:20])
     if 4 * stated > size:
         raise ValueError(f"it says that it has {stated:,} n-grams, and has {size:,} bytes")
 

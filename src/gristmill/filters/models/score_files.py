@@ -96,13 +96,13 @@ def check_columns(file: Input, where: str, wanted: Wanted) -> tuple[str, ...]:
             f"{where}: it has no column {wanted.key!r}, by which scores are joined (by = "
             f'"{wanted.by}"); it has {", ".join(map(repr, fields[:20]))}. `key` names the column'
         )
-    found = tuple(name for name, field in wanted.fields.items() if field in fields)
-    if not found:
+    columns = tuple(name for name, field in wanted.fields.items() if field in fields)
+    if not columns:
         raise RecipeError(
             f"{where}: it has none of the columns {', '.join(map(repr, wanted.fields.values()))}; "
             f"it has {', '.join(map(repr, fields[:20]))}"
         )
-    return found
+    return columns
 
 
 def blocks(
@@ -129,10 +129,10 @@ def digests(column: pa.Array) -> np.ndarray:
     from gristmill.kernels.hashing.blake2b import hash_texts
 
     offsets, data = utf8_buffers(column)
-    found = np.ascontiguousarray(hash_texts(offsets.astype(np.int64), data, size=16))
+    hashes = np.ascontiguousarray(hash_texts(offsets.astype(np.int64), data, size=16))
     empty = np.diff(offsets) == 0  # which the kernel leaves out
-    found[empty] = np.frombuffer(hashlib.blake2b(b"", digest_size=16).digest(), np.uint8)
-    return found.view(">u8").astype(np.uint64)
+    hashes[empty] = np.frombuffer(hashlib.blake2b(b"", digest_size=16).digest(), np.uint8)
+    return hashes.view(">u8").astype(np.uint64)
 
 
 def document_keys(documents: np.ndarray, urls: pa.Array | None) -> np.ndarray:
@@ -291,13 +291,13 @@ def _document_numbers(column: pa.Array, at: str, first: int) -> np.ndarray:
         return np.asarray(numbers)
     if not _is_text(column.type):
         raise RecipeError(f"{at}: expected documents' numbers or shard:row, got {column.type}")
-    found = []
+    documents = []
     for row, name in enumerate(column.to_pylist()):
         match = re.fullmatch(r"([0-9]{1,10}):([0-9]{1,10})", name)
         if not match or int(match[1]) >= MOST_SHARDS or int(match[2]) >= MOST_ROWS:
             raise RecipeError(f"{at}: row {first + row:,} is {name[:80]!r}: expected shard:row")
-        found.append(first_document(int(match[1])) + int(match[2]))
-    return np.array(found, np.int64)
+        documents.append(first_document(int(match[1])) + int(match[2]))
+    return np.array(documents, np.int64)
 
 
 def _of_numbers(column: pa.Array, at: str, first: int, wanted: Wanted) -> np.ndarray:

@@ -176,7 +176,7 @@ def _write(folder: Path, given: Given) -> None:
 
     for block in given.blocks(known):
         held.append(block)
-        if sum(len(one.keys) for one in held) >= HELD:
+        if sum(len(part.keys) for part in held) >= HELD:
             write_run()
     if held:
         write_run()

@@ -82,9 +82,9 @@ class HeldScores:
             wanted = texts.take(pa.array([places[name] for name in new]))
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with open(self._path, "ab") as file:
-                for rows, found in score(wanted):
+                for rows, matrix in score(wanted):
                     records = []
-                    for row, values in zip(rows.tolist(), found.astype("<f8"), strict=True):
+                    for row, values in zip(rows.tolist(), matrix.astype("<f8"), strict=True):
                         self._known[new[row]] = values
                         record = new[row] + values.tobytes()
                         records.append(record + _check(record))

@@ -160,7 +160,7 @@ class GivenScores(Step, frozen=True, kw_only=True):
         keys, has_key = _document_keys(batch, wanted.by)
         missing = np.zeros(len(batch), np.int64)
         repeats = np.zeros(len(batch), np.int64)
-        found: dict[str, pa.Array] = {}
+        columns: dict[str, pa.Array] = {}
         for index in indexes:
             values, rows, second = index.find(keys)
             values[~has_key] = np.nan
@@ -172,7 +172,7 @@ class GivenScores(Step, frozen=True, kw_only=True):
                 column = values[:, place]
                 none = np.isnan(column)
                 missing += none
-                found[name] = (
+                columns[name] = (
                     pa.array(index.labels[name], pa.string()).take(
                         pa.array(np.where(none, 0, column).astype(np.int64), mask=none)
                     )
@@ -181,14 +181,14 @@ class GivenScores(Step, frozen=True, kw_only=True):
                 )
         if self.missing == "refuse" and missing.any():
             row = int(np.flatnonzero(missing)[0])
-            names = [name for name, column in found.items() if not column[row].is_valid]
+            names = [name for name, column in columns.items() if not column[row].is_valid]
             raise RecipeError(
                 f"scores: document {document_name(batch['document'][row].as_py())} "
                 f"({batch['url'][row].as_py()!r}) has no {', '.join(names)} in {self.files[0]}"
                 f"{' and others' if len(self.files) > 1 else ''}: score it, or say missing = "
                 '"keep" or "drop"'
             )
-        measures = {name: found[name] for name in wanted.fields}
+        measures = {name: columns[name] for name in wanted.fields}
         return Measured(measures | {"missing": pa.array(missing), "repeats": pa.array(repeats)})
 
     @property
@@ -221,20 +221,20 @@ def _by_columns(
     files: Mapping[str, Input], wanted: Wanted
 ) -> dict[tuple[str, ...], dict[str, Input]]:
     """Return files by their columns. Raises RecipeError: a column in none, or in two kinds."""
-    found: dict[tuple[str, ...], dict[str, Input]] = {}
+    groups: dict[tuple[str, ...], dict[str, Input]] = {}
     for where, file in files.items():
-        found.setdefault(check_columns(file, where, wanted), {})[where] = file
+        groups.setdefault(check_columns(file, where, wanted), {})[where] = file
     for name, field in wanted.fields.items():
-        having = [names for names in found if name in names]
+        having = [names for names in groups if name in names]
         if not having:
             raise RecipeError(f"{next(iter(files))}: no file has the column {field!r}")
         if len(having) > 1:
-            places = " and ".join(next(iter(found[names])) for names in having)
+            places = " and ".join(next(iter(groups[names])) for names in having)
             raise RecipeError(
                 f"{places}: both have the column {field!r}, and not the same others: a document "
                 "could be in both. Give files of one set of columns, or name the columns apart"
             )
-    return found
+    return groups
 
 
 def _index(

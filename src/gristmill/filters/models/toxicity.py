@@ -78,14 +78,14 @@ class Toxicity(Step, frozen=True, kw_only=True):
         )
 
         def measure(texts: BatchTexts) -> Measured:
-            found: dict[str, pa.Array] = {}
+            measures: dict[str, pa.Array] = {}
             if count is not None:
                 places = count(texts)
                 words = np.diff(texts.words.word_offsets)
-                found |= {"words": pa.array(places), "share": pa.array(share(places, words))}
+                measures |= {"words": pa.array(places), "share": pa.array(share(places, words))}
             if score is not None:
-                found["score"] = pa.array(score(texts))
-            return Measured(found)
+                measures["score"] = pa.array(score(texts))
+            return Measured(measures)
 
         return TextMeasure(measure)
 

@@ -95,11 +95,11 @@ class Transformers(Step, frozen=True, kw_only=True):
         refuse_nan((self.min_score, self.max_score))
 
     def inputs(self) -> dict[str, str]:
-        found = {
+        locations = {
             f"transformers.{what}": f"{self.model.rstrip('/')}/{name}"
             for what, name in FILES.items()
         }
-        return found | {f"transformers.{name}": f"version:{name}" for name in PACKAGES}
+        return locations | {f"transformers.{name}": f"version:{name}" for name in PACKAGES}
 
     def load(self, inputs: Inputs) -> Callable[[pa.RecordBatch], Measured]:
         own = self.inputs()
@@ -161,8 +161,8 @@ class Judge:
         """Yield batches of `rows` of n texts: their places (m,), and scores (m, labels) float64."""
         import torch
 
-        found = self._tokenizer.encode_batch(texts.to_pylist())
-        tokens = [encoding.ids for encoding in found]
+        encodings = self._tokenizer.encode_batch(texts.to_pylist())
+        tokens = [encoding.ids for encoding in encodings]
         pieces = np.array([max(-(-len(ids) // PIECE), 1) for ids in tokens])
         for piece in np.unique(pieces).tolist():
             members = np.flatnonzero(pieces == piece)

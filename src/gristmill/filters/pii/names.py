@@ -53,16 +53,16 @@ def load(file: Input, labels: list[str]) -> Find:
     wanted = frozenset(labels)
 
     def find(text: str) -> list[tuple[int, int]]:
-        found = []
+        spans = []
         with pipeline.memory_zone():  # or the words of all texts would stay
             for start, stop in _pieces(text):
                 entities = pipeline(text[start:stop]).ents
-                found += [
+                spans += [
                     (start + e.start_char, start + e.end_char)
                     for e in entities
                     if e.label_ in wanted
                 ]
-        return found
+        return spans
 
     return find
 

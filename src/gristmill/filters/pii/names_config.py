@@ -72,9 +72,9 @@ def rewrite(text: str) -> str:
 
 
 def _table(config: Any, name: str) -> dict[str, Any]:
-    found = config.get(name)
-    if isinstance(found, dict):
-        return found
+    section = config.get(name)
+    if isinstance(section, dict):
+        return section
     raise ValueError(f"its config.cfg has no [{name}]")
 
 

@@ -101,9 +101,9 @@ class C4(Step, frozen=True, kw_only=True):
             lines = self.cut(texts)
             left = BatchTexts(view_strings(lines.offsets, lines.data))
             sentences = count_sentences(left.data, left.separate_words, whole_words=False)
-            found = self.measure(lines, left.words, sentences, automaton)
-            same = found.text is not None and len(utf8_buffers(found.text)[1]) == len(left.data)
-            return found._replace(texts=left) if same else found
+            result = self.measure(lines, left.words, sentences, automaton)
+            same = result.text is not None and len(utf8_buffers(result.text)[1]) == len(left.data)
+            return result._replace(texts=left) if same else result
 
         return TextMeasure(measure)
 
@@ -150,12 +150,12 @@ class C4(Step, frozen=True, kw_only=True):
             "lines_policy": lines.fates[c4_lines.WITH_POLICY],
         }
         text = view_strings(*_stripped(lines, bounds))
-        found = measured({name: array.astype(np.float64) for name, array in values.items()})
+        measures = measured({name: array.astype(np.float64) for name, array in values.items()})
         if automaton is not None:
             find = aho_corasick.find_bounded if self.bad_words_bounded else aho_corasick.find_first
             places = find(*utf8_buffers(pc.utf8_lower(text)), automaton)
-            found["bad_word"] = pa.array((places > 0).astype(np.float64))
-        return Measured(found, text)
+            measures["bad_word"] = pa.array((places > 0).astype(np.float64))
+        return Measured(measures, text)
 
     @property
     def most_bad_words(self) -> int | None:

@@ -91,12 +91,12 @@ class RepeatedParagraphs(Step, frozen=True, kw_only=True):
         from gristmill.kernels.text import lines as kernels
 
         offsets, data = utf8_buffers(batch["text"])
-        found = kernels.find(offsets, data, paragraphs=self.unit == "paragraphs")
-        bounds, text = compared(found.starts, data, "signs", arabic_marks=self.arabic_marks)
+        lines = kernels.find(offsets, data, paragraphs=self.unit == "paragraphs")
+        bounds, text = compared(lines.starts, data, "signs", arabic_marks=self.arabic_marks)
         hashes, counted = kernels.hash_lines(bounds, text, least=self.least_characters)
         points = np.append(0, np.cumsum((text & 0xC0) != 0x80))  # code points before each byte
         characters = np.diff(points[bounds])
-        owners = np.repeat(np.arange(len(batch)), np.diff(found.offsets))
+        owners = np.repeat(np.arange(len(batch)), np.diff(lines.offsets))
         rows = _distinct(owners[counted], hashes[counted], characters[counted])
         documents = batch["document"].take(pa.array(rows[0]))
         columns = [documents, *(pa.array(column) for column in rows[1:])]

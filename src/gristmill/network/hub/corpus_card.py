@@ -24,8 +24,8 @@ def about(manifest: Manifest) -> list[str]:
     ]
     if steps := _steps(manifest):
         blocks.append("## Steps\n\n" + steps)
-    if found := _duplicates(manifest):
-        blocks.append("## Duplicates\n\n" + found)
+    if duplicates := _duplicates(manifest):
+        blocks.append("## Duplicates\n\n" + duplicates)
     blocks += ["## Sources\n\n" + _sources(manifest), "## Licences\n\n" + _licences(manifest)]
     if spoken := languages(manifest):
         words = ", ".join(f"`{word}`" for word in spoken)
@@ -43,19 +43,19 @@ def recipe(manifest: Manifest) -> list[str]:
 
 def tokens(manifest: Manifest) -> list[str]:
     """Return how tokens are to be read."""
-    found = manifest.tokens
-    if found is None:
+    facts = manifest.tokens
+    if facts is None:
         return []
     side = {"after": ", after each document", "before": ", before each document", "none": ""}
     rows = [
-        ("vocabulary", f"{found.vocabulary:,}"),
-        ("end of text", f"{found.end_of_text}{side[found.end_of_text_side]}"),
+        ("vocabulary", f"{facts.vocabulary:,}"),
+        ("end of text", f"{facts.end_of_text}{side[facts.end_of_text_side]}"),
         *(
-            [("begin of text", f"{found.begin_of_text}, before each document")]
-            if isinstance(found.begin_of_text, int)
+            [("begin of text", f"{facts.begin_of_text}, before each document")]
+            if isinstance(facts.begin_of_text, int)
             else []
         ),
-        ("tokenizer", f"`{found.tokenizer}` (sha256)"),
+        ("tokenizer", f"`{facts.tokenizer}` (sha256)"),
     ]
     return ["## Tokens\n\n" + table(("", ""), rows)]
 
@@ -66,7 +66,7 @@ def digests(manifest: Manifest, digest: str) -> list[str]:
         ("manifest.json", f"`{digest}`"),
         ("all parts of the corpus", f"`{manifest.content}`"),
         ("recipe", f"`{manifest.recipe_sha256}`"),
-        *((name, f"`{one['sha256']}`") for name, one in manifest.inputs.items()),
+        *((name, f"`{entry['sha256']}`") for name, entry in manifest.inputs.items()),
     ]
     return ["## Digests\n\n" + table(("what", "sha256"), rows)]
 
@@ -157,25 +157,25 @@ def _differing(entry: Any) -> str:
     """Return what differs in a language, in words."""
     if entry is False:
         return "equal and similar texts are kept"
-    found = []
+    phrases = []
     if (exact := entry.get("exact")) is not None:
-        found.append(f"equal texts are {'dropped' if exact else 'kept'}")
+        phrases.append(f"equal texts are {'dropped' if exact else 'kept'}")
     if (near := entry.get("near")) is not None:
         similar = "kept" if near is False else f"dropped from {near['threshold']:g} on"
-        found.append(f"similar texts are {similar}")
-    return ", ".join(found) or "settings of their own: recipe.toml"
+        phrases.append(f"similar texts are {similar}")
+    return ", ".join(phrases) or "settings of their own: recipe.toml"
 
 
 def _sources(manifest: Manifest) -> str:
     rows = []
-    for one in source_tables(manifest):
-        shards = [raw for raw in manifest.raw_shards if raw.source == one["name"]]
+    for source in source_tables(manifest):
+        shards = [raw for raw in manifest.raw_shards if raw.source == source["name"]]
         documents = sum(raw.documents for raw in shards)
         kept = sum(raw.unique_documents for raw in shards)
-        origin = one.get("commoncrawl") or one.get("paths") or ""
+        origin = source.get("commoncrawl") or source.get("paths") or ""
         if not origin:
-            origin = ", ".join([*one.get("urls", []), *one.get("files", [])][:3])
-        rows.append((one["name"], origin, str(len(shards)), f"{documents:,}", f"{kept:,}"))
+            origin = ", ".join([*source.get("urls", []), *source.get("files", [])][:3])
+        rows.append((source["name"], origin, str(len(shards)), f"{documents:,}", f"{kept:,}"))
     if not rows:
         return "Its tokens were imported."
     return table(("source", "origin", "raw shards", "documents", "kept"), rows)

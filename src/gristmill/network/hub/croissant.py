@@ -57,7 +57,7 @@ FILES, RECORDS = "parquet-files", "documents"
 def croissant(facts: DatasetFacts) -> dict[str, Any]:
     """Return the description of a data set; its files are named relative to it."""
     noted = [note for note in licences(facts.manifest).values() if note is not None]
-    found: dict[str, Any] = {
+    description: dict[str, Any] = {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.0",
@@ -68,14 +68,14 @@ def croissant(facts: DatasetFacts) -> dict[str, Any]:
         "version": f"1.0.0+{facts.manifest.content[:12]}",
     }
     if noted:
-        found["license"] = [licence_page(note) for note in dict.fromkeys(noted)]
-    found["additionalProperty"] = [
+        description["license"] = [licence_page(note) for note in dict.fromkeys(noted)]
+    description["additionalProperty"] = [
         {"@type": "sc:PropertyValue", "name": name, "value": value}
         for name, value in _proofs(facts).items()
     ]
-    found["distribution"] = _distribution(facts)
-    found["recordSet"] = [_records(facts)]
-    return found
+    description["distribution"] = _distribution(facts)
+    description["recordSet"] = [_records(facts)]
+    return description
 
 
 def _description(facts: DatasetFacts) -> str:
@@ -96,14 +96,14 @@ def _description(facts: DatasetFacts) -> str:
 
 
 def _proofs(facts: DatasetFacts) -> dict[str, str]:
-    found = {
+    proofs = {
         "gristmill manifest sha256": facts.digest,
         "gristmill content sha256": facts.manifest.content,
         "gristmill recipe sha256": facts.manifest.recipe_sha256,
     }
     if facts.manifest.tokens is not None:
-        found["gristmill tokenizer sha256"] = facts.manifest.tokens.tokenizer
-    return found
+        proofs["gristmill tokenizer sha256"] = facts.manifest.tokens.tokenizer
+    return proofs
 
 
 def _distribution(facts: DatasetFacts) -> list[dict[str, Any]]:
@@ -152,7 +152,7 @@ def _field(field: pa.Field) -> dict[str, Any]:
     kind, repeated = field.type, False
     if pa.types.is_list(kind):
         kind, repeated = kind.value_type, True
-    found = {
+    description = {
         "@type": "cr:Field",
         "@id": f"{RECORDS}/{field.name}",
         "name": field.name,
@@ -160,8 +160,8 @@ def _field(field: pa.Field) -> dict[str, Any]:
         "source": {"fileSet": {"@id": FILES}, "extract": {"column": field.name}},
     }
     if repeated:
-        found["repeated"] = True
-    return found
+        description["repeated"] = True
+    return description
 
 
 def _word(kind: pa.DataType) -> str:

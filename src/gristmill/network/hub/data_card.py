@@ -32,21 +32,21 @@ def data_card(facts: DatasetFacts) -> str:
 
 def front_matter(facts: DatasetFacts) -> dict[str, Any]:
     """Return what the hub and `datasets` read of a card."""
-    found: dict[str, Any] = {}
+    header: dict[str, Any] = {}
     notes = list(dict.fromkeys(licences(facts.manifest).values())) or [None]
     words = list(dict.fromkeys(map(hub_licence, notes)))
-    found["license"] = words[0] if len(words) == 1 else words
+    header["license"] = words[0] if len(words) == 1 else words
     if "other" in words:
         others = [note for note in notes if note is not None and hub_licence(note) == "other"]
-        found["license_name"] = "-".join(", ".join(others).lower().split())[:100]
-        found["license_link"] = "#licences"
+        header["license_name"] = "-".join(", ".join(others).lower().split())[:100]
+        header["license_link"] = "#licences"
     if spoken := languages(facts.manifest):
-        found["language"] = spoken
-    found["pretty_name"] = facts.name.partition("/")[2]
-    found["size_categories"] = [size_word(sum(facts.rows.values()))]
-    found["task_categories"] = ["text-generation"]
-    found["tags"] = ["gristmill", *(["tokenized"] if facts.kind == "tokens" else [])]
-    found["configs"] = [
+        header["language"] = spoken
+    header["pretty_name"] = facts.name.partition("/")[2]
+    header["size_categories"] = [size_word(sum(facts.rows.values()))]
+    header["task_categories"] = ["text-generation"]
+    header["tags"] = ["gristmill", *(["tokenized"] if facts.kind == "tokens" else [])]
+    header["configs"] = [
         {
             "config_name": config.name,
             **({"default": True} if config.name == "default" else {}),
@@ -54,7 +54,7 @@ def front_matter(facts: DatasetFacts) -> dict[str, Any]:
         }
         for config in facts.configs
     ]
-    return found
+    return header
 
 
 def size_word(rows: int) -> str:
@@ -68,7 +68,7 @@ def _yaml(table: dict[str, Any]) -> str:
     for key, value in table.items():
         if isinstance(value, list):
             lines.append(f"{key}:")
-            lines += [f"- {json.dumps(one, ensure_ascii=False)}" for one in value]
+            lines += [f"- {json.dumps(entry, ensure_ascii=False)}" for entry in value]
         else:
             lines.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
     return "".join(f"{line}\n" for line in lines)

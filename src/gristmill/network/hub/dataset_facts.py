@@ -58,13 +58,13 @@ class DatasetFacts(NamedTuple):
 
 def licences(manifest: Manifest) -> dict[str, str | None]:
     """Return the licence of each source, as the recipe notes it; null: it notes none."""
-    return {one["name"]: one.get("licence") for one in source_tables(manifest)}
+    return {source["name"]: source.get("licence") for source in source_tables(manifest)}
 
 
 def source_tables(manifest: Manifest) -> list[dict[str, Any]]:
     """Return the tables of the recipe's sources."""
-    found = manifest.recipe.get("source", [])
-    return found if isinstance(found, list) else []
+    tables = manifest.recipe.get("source", [])
+    return tables if isinstance(tables, list) else []
 
 
 def hub_licence(note: str | None) -> str:
@@ -87,9 +87,9 @@ def licence_page(note: str) -> str:
 
 def languages(manifest: Manifest) -> list[str]:
     """Return the languages that the recipe's filter keeps; none where it keeps all."""
-    steps = [one for one in manifest.recipe.get("step", []) if one.get("use") == "language"]
-    found = [word for step in steps for word in step.get("keep", [])]
-    return list(dict.fromkeys(word for word in found if re.fullmatch("[a-z]{2,3}", word)))
+    steps = [entry for entry in manifest.recipe.get("step", []) if entry.get("use") == "language"]
+    words = [word for step in steps for word in step.get("keep", [])]
+    return list(dict.fromkeys(word for word in words if re.fullmatch("[a-z]{2,3}", word)))
 
 
 def schema_and_rows(files: dict[str, Path]) -> tuple[pa.Schema, int]:

@@ -106,7 +106,7 @@ def _laid_out(root: Path, folder: Path, kind: Kind, manifest: Manifest) -> list[
     if not _is_whole(folder / "data"):
         export(root, folder / "data", to=EXPORTS[kind])
     parts = _summed(folder / "data")
-    found = []
+    files = []
     for part in parts:
         # hf-parquet has a folder data/ of its own.
         path = f"data/{part.path.removeprefix('data/')}"
@@ -115,16 +115,16 @@ def _laid_out(root: Path, folder: Path, kind: Kind, manifest: Manifest) -> list[
         if not part.path.endswith(".parquet"):
             path = part.path
         moved = msgspec.structs.replace(part, path=path)
-        found.append(_ReleaseFile(moved, folder / "data" / part.path))
-    data = [file for file in found if file.part.path.endswith(".parquet")]
+        files.append(_ReleaseFile(moved, folder / "data" / part.path))
+    data = [file for file in files if file.part.path.endswith(".parquet")]
     if not data:
         raise RecipeError(f"{root}: nothing is kept: there is nothing to publish")
-    if len(found) + 8 > MOST_FILES:
+    if len(files) + 8 > MOST_FILES:
         raise RecipeError(
-            f"{root}: {len(found):,} files, and a commit on the hub takes {MOST_FILES:,}. Publish "
+            f"{root}: {len(files):,} files, and a commit on the hub takes {MOST_FILES:,}. Publish "
             "tokens, whose files are larger, or choose an object store"
         )
-    return found
+    return files
 
 
 def _is_whole(folder: Path) -> bool:
@@ -263,7 +263,7 @@ class _Upload:
     def _files_at(self, commit: str) -> dict[str, Any]:
         """Return the files of a commit, by path."""
         tree = self._api.list_repo_tree(**self._where, revision=commit, recursive=True)
-        return {one.path: one for one in tree if isinstance(one, self._hub.hf_api.RepoFile)}
+        return {entry.path: entry for entry in tree if isinstance(entry, self._hub.hf_api.RepoFile)}
 
     def _obsolete(self, before: dict[str, Any], head: str, ours: set[str]) -> list[str]:
         """Return the files of the release before that this one lacks. Raises VerificationError for
@@ -310,7 +310,7 @@ class _Upload:
             if isinstance(error.__cause__, errors.HfHubHTTPError):
                 raise _explained(self._name, error.__cause__) from error
             chain = (type(error), type(error.__cause__))
-            packages = {one.__module__.partition(".")[0] for one in chain}
+            packages = {error_type.__module__.partition(".")[0] for error_type in chain}
             # hf_xet, which uploads large files where it is installed, raises Python's own errors.
             theirs = packages & {"httpx", "httpx2", "requests", "huggingface_hub", "hf_xet"}
             if not theirs and not isinstance(error, ConnectionError | TimeoutError | RuntimeError):
@@ -338,14 +338,14 @@ def library() -> Any:
 
 def _is_there(files: dict[str, Any], file: _ReleaseFile) -> bool:
     """Return whether the hub has a file as here: by sha256 if large, else by git's sha1."""
-    found = files.get(file.part.path)
-    if found is None or found.size != file.part.size:
+    entry = files.get(file.part.path)
+    if entry is None or entry.size != file.part.size:
         return False
-    if found.lfs is not None:
-        return bool(found.lfs.sha256 == file.part.sha256)
+    if entry.lfs is not None:
+        return bool(entry.lfs.sha256 == file.part.sha256)
     data = file.path.read_bytes()
     blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False)
-    return bool(found.blob_id == blob.hexdigest())
+    return bool(entry.blob_id == blob.hexdigest())
 
 
 def _explained(name: str, error: Any) -> Exception:

@@ -53,18 +53,18 @@ def rendezvous(
             f"node {node_id!r} is not in the list of {len(nodes):,} nodes: add it, on all nodes"
         )
     own, names = _seed(node_id), _seeds(shards)
-    found, weights = [], []
+    indexes, weights = [], []
     step = max(BLOCK // len(seeds), 1)
     for at in range(0, len(names), step):
         some = names[at : at + step]
         mine = _weights(own, some)
         higher = (_weights(seeds[None, :], some[:, None]) > mine[:, None]).sum(axis=1)
         held = np.flatnonzero(higher < holders)
-        found.append(held + at)
+        indexes.append(held + at)
         weights.append(mine[held])
-    if not found:
+    if not indexes:
         return []
-    places, weight = np.concatenate(found), np.concatenate(weights)
+    places, weight = np.concatenate(indexes), np.concatenate(weights)
     order = np.lexsort((places, ~weight))  # the highest weight first; of equals the first shard
     return [int(place) for place in places[order]]
 

@@ -40,7 +40,7 @@ def list_folders(folder: Path) -> list[Path]:
 
 def list_files(folder: Path) -> list[CacheFile]:
     """Return the files of a folder, with their last use and bytes."""
-    found = []
+    files = []
     try:
         entries = list(os.scandir(folder))
     except FileNotFoundError:
@@ -49,7 +49,7 @@ def list_files(folder: Path) -> list[CacheFile]:
         with suppress(FileNotFoundError):
             status = entry.stat(follow_symlinks=False)
             if entry.is_file(follow_symlinks=False):
-                found.append(
+                files.append(
                     CacheFile(status.st_mtime, status.st_size, Path(entry.path), status.st_nlink)
                 )
-    return found
+    return files

@@ -122,16 +122,16 @@ class Node:
         """
         with self._lock:
             try:
-                found = self._reader.newest()
+                candidate = self._reader.newest()
             except SourceError as error:
                 self._on_event(f"stays with release {self.release}: {error}")
                 return False
-            if found.release.number == self.release:
+            if candidate.release.number == self.release:
                 return False
-            before, self._checked = self._checked, self._accepted(found, self._checked)
+            before, self._checked = self._checked, self._accepted(candidate, self._checked)
             self._names = self._named()
-            if found.release.minimum > before.release.number:
-                kept = {part.sha256 for part in found.manifest.parts}
+            if candidate.release.minimum > before.release.number:
+                kept = {part.sha256 for part in candidate.manifest.parts}
                 self._withdrawn |= {part.sha256 for part in before.manifest.parts} - kept
             return True
 
@@ -189,13 +189,13 @@ class Node:
         if self.assignment == "genesis":
             return []
         assert self._nodes is not None
-        found = rendezvous(self.node_id, shard_paths(self.manifest), self._nodes, self._holders)
-        if not found:
+        shards = rendezvous(self.node_id, shard_paths(self.manifest), self._nodes, self._holders)
+        if not shards:
             raise RecipeError(
                 f"node {self.node_id!r} holds no shard: there are {len(shard_paths(self.manifest))}"
                 f" shards for {len(self._nodes):,} nodes. Raise `holders`"
             )
-        return found
+        return shards
 
     # -- shards
 
@@ -247,8 +247,8 @@ class Node:
                 "rotation": rotation,
                 "rotations": self.rotations,
                 "shards": held.shards,
-                "tokens": sum(one.counts["tokens"] for one in parts if one.path in held.shards),
-                "bytes": sum(one.size for one in parts),
+                "tokens": sum(part.counts["tokens"] for part in parts if part.path in held.shards),
+                "bytes": sum(part.size for part in parts),
                 "corpus": str(view.root),
             }
 

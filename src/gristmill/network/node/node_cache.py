@@ -316,26 +316,28 @@ class NodeCache:
 
     def _evict(self, size: int, needs: Mapping[str, int]) -> int:
         freed = 0
-        for one in self._removable(needs):
+        for file in self._removable(needs):
             if freed >= size:
                 break
-            one.path.unlink(missing_ok=True)
-            freed += one.size
+            file.path.unlink(missing_ok=True)
+            freed += file.size
         return freed
 
     def _removable(self, needs: Mapping[str, int]) -> list[CacheFile]:
         """Return files that nobody uses, in the order of removal. Removes views without a user."""
         self._remove_unused_views()
-        found = [
-            one
-            for one in list_files(self.root / "partial")
-            if one.path.suffix != ".lock" and one.path.name[:64] not in needs
+        files = [
+            file
+            for file in list_files(self.root / "partial")
+            if file.path.suffix != ".lock" and file.path.name[:64] not in needs
         ]
         for folder in list_folders(self.root / "objects"):
-            found += [
-                one for one in list_files(folder) if one.path.name not in needs and one.links == 1
+            files += [
+                file
+                for file in list_files(folder)
+                if file.path.name not in needs and file.links == 1
             ]
-        return sorted(list_files(self.root / "quarantine")) + sorted(found)
+        return sorted(list_files(self.root / "quarantine")) + sorted(files)
 
     def _remove_unused_views(self) -> None:
         for lock in (self.root / "views").glob("*.lock"):
@@ -349,13 +351,13 @@ class NodeCache:
     def _needs(self) -> dict[str, int]:
         """Return what living processes reserve, by sha256; the notes of others are removed."""
         needs: dict[str, int] = {}
-        for one in list_files(self.root / "needs"):
-            if (handle := free_lock(one.path)) is not None:
-                one.path.unlink(missing_ok=True)
+        for file in list_files(self.root / "needs"):
+            if (handle := free_lock(file.path)) is not None:
+                file.path.unlink(missing_ok=True)
                 os.close(handle)
                 continue
             with suppress(OSError, msgspec.DecodeError):
-                needs |= msgspec.json.decode(one.path.read_bytes(), type=dict[str, int])
+                needs |= msgspec.json.decode(file.path.read_bytes(), type=dict[str, int])
         return needs
 
     def use(self) -> CacheUse:
@@ -367,15 +369,15 @@ class NodeCache:
         total = in_use = objects = 0
         coming = dict(needs)
         for folder in list_folders(self.root / "objects"):
-            for one in list_files(folder):
-                total, objects = total + one.size, objects + 1
-                in_use += one.size if one.links > 1 or one.path.name in needs else 0
-                coming.pop(one.path.name, None)
-        for one in list_files(self.root / "partial"):
-            if one.path.name[:64] not in coming:
-                total += one.size
+            for file in list_files(folder):
+                total, objects = total + file.size, objects + 1
+                in_use += file.size if file.links > 1 or file.path.name in needs else 0
+                coming.pop(file.path.name, None)
+        for file in list_files(self.root / "partial"):
+            if file.path.name[:64] not in coming:
+                total += file.size
         quarantine = list_files(self.root / "quarantine")
-        total += sum(one.size for one in quarantine) + sum(coming.values())
+        total += sum(file.size for file in quarantine) + sum(coming.values())
         return CacheUse(total, in_use + sum(coming.values()), objects, len(quarantine))
 
     @contextmanager

@@ -184,7 +184,9 @@ class NodeLoader:
     @property
     def tokenizer(self) -> Path:
         """Return the tokenizer of the current rotation, in the cache."""
-        paths = [one.path for one in self.held.manifest.parts if one.path.startswith("tokenizer/")]
+        paths = [
+            part.path for part in self.held.manifest.parts if part.path.startswith("tokenizer/")
+        ]
         return self.held.view.root / paths[0]
 
     def state_dict(self) -> dict[str, Any]:
@@ -300,23 +302,25 @@ class NodeLoader:
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         """Go on where a state was taken. Raises RecipeError, VerificationError, SourceError."""
-        found = _read_state(state)
-        if found.node != self._node.node_id:
+        record = _read_state(state)
+        if record.node != self._node.node_id:
             raise RecipeError(
-                f"the state is that of node {found.node!r}, and this is {self._node.node_id!r}: "
+                f"the state is that of node {record.node!r}, and this is {self._node.node_id!r}: "
                 "each node goes on from its own"
             )
-        plan = LoaderPlan.decode(str(found.loader.get("plan")).encode(), "state")
-        data = found.view.encode()
+        plan = LoaderPlan.decode(str(record.loader.get("plan")).encode(), "state")
+        data = record.view.encode()
         digest = plan.segments[-1].corpus
         manifests.check_lock(data, f"{digest}  {manifests.MANIFEST}\n".encode())
         manifest = manifests.decode(data)
         view = self._node.view(manifest)
-        shards = [one.path for one in manifest.parts if one.path.endswith(".bin")]
-        held = Held(view, manifest, found.rotation, found.release, found.release_manifest, shards)
+        shards = [part.path for part in manifest.parts if part.path.endswith(".bin")]
+        held = Held(
+            view, manifest, record.rotation, record.release, record.release_manifest, shards
+        )
         self._begin(held, TokenCorpus.open(view.root), plan, plan.segments[-1].from_window)
-        self.loader.load_state_dict(found.loader)
-        self.losses = found.losses
+        self.loader.load_state_dict(record.loader)
+        self.losses = record.losses
         if self._log is not None:
             self._log.write(Resumed(window=self.loader.windows, segments=len(plan.segments)))
 

@@ -192,7 +192,7 @@ def _whole_bytes(path: Path) -> int:
     with open(path, "rb") as file:
         for start in range(max(size - 1, 0) // 4096 * 4096, -1, -4096):
             file.seek(start)
-            found = file.read(4096).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
+            newline = file.read(4096).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1
     return 0

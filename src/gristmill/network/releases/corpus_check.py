@@ -33,9 +33,9 @@ def checked_corpus(root: Path) -> tuple[Manifest, bytes]:
         raise VerificationError(
             f"{root / SUMS}: not as {MANIFEST} says. Restore it, or run the recipe again"
         )
-    if found := links(root, work=False):
+    if paths := links(root, work=False):
         raise VerificationError(
-            f"{found[0]}: a link to {os.readlink(found[0])!r}: a corpus has files and folders of "
+            f"{paths[0]}: a link to {os.readlink(paths[0])!r}: a corpus has files and folders of "
             "its own only. Put the file itself there"
         )
     for url in (

@@ -93,8 +93,8 @@ def release_key(number: int) -> str:
 
 def release_number(key: str) -> int | None:
     """Return the number of the release that has this name; None: it is no release's name."""
-    found = RELEASE_KEY.fullmatch(key)
-    return int(found[1]) if found else None
+    match = RELEASE_KEY.fullmatch(key)
+    return int(match[1]) if match else None
 
 
 def encode(value: Release | Pointer) -> bytes:
@@ -147,14 +147,14 @@ def _decode(data: bytes, kind: type[Record], what: str, where: str) -> Record:
     hint = f"Is this the address of a corpus that `gristmill publish` wrote ({POINTER} is there)?"
     try:
         # The format first: a later one may have other fields.
-        found = msgspec.json.decode(data, type=_RecordFormat).format
-        if type(found) is int and found > FORMAT:
+        version = msgspec.json.decode(data, type=_RecordFormat).format
+        if type(version) is int and version > FORMAT:
             raise VerificationError(
-                f"{where}: a {what} of format {found}; this gristmill reads format {FORMAT}. "
+                f"{where}: a {what} of format {version}; this gristmill reads format {FORMAT}. "
                 "Install a later version of gristmill"
             )
-        if found != FORMAT:
-            raise VerificationError(f"{where}: no {what}: it has format {found!r}. {hint}")
+        if version != FORMAT:
+            raise VerificationError(f"{where}: no {what}: it has format {version!r}. {hint}")
         decoded = msgspec.json.decode(data, type=kind)
         # Parsers differ in which of two equal keys they take.
         json.loads(data, object_pairs_hook=_unique)
@@ -164,18 +164,18 @@ def _decode(data: bytes, kind: type[Record], what: str, where: str) -> Record:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise msgspec.DecodeError("an object has a key twice")
-    return found
+    return mapping
 
 
 def check_digest(data: bytes, sha256: str, where: str) -> bytes:
     """Return the bytes, if they have this digest. Raises VerificationError."""
-    found = hashlib.sha256(data).hexdigest()
-    if found != sha256:
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != sha256:
         raise VerificationError(
-            f"{where}: expected sha256 {sha256}, got {found} ({len(data):,} bytes). The copy at "
+            f"{where}: expected sha256 {sha256}, got {digest} ({len(data):,} bytes). The copy at "
             "this address was altered or cut: use another address, or publish again"
         )
     return data

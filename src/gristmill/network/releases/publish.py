@@ -100,7 +100,7 @@ def publish(
                 on_line(line)
     finally:
         opened.close()
-    if any(part.path not in {found.path for found in parts} for part in manifest.parts):
+    if any(part.path not in {entry.path for entry in parts} for part in manifest.parts):
         left = sorted(top_names(manifest) - set(included))
         on_line(f"not published: {', '.join(left)} (--with adds them)")
     return result
@@ -189,13 +189,13 @@ def withdrawn_so_far(
         return withdrawn
     here = set(withdrawn)
     sources = {shard.number: shard.source for shard in manifest.raw_shards}
-    others = [one for one in current[0].withdrawn if one not in here]
-    for one in others:
-        if sources.get(shard_number(one.document)) == one.source:
+    others = [document for document in current[0].withdrawn if document not in here]
+    for document in others:
+        if sources.get(shard_number(document.document)) == document.source:
             raise RecipeError(
-                f"{root}: document {document_name(one.document)} was withdrawn from the target, "
-                "and not from this corpus. Withdraw it here too (`gristmill release withdraw`), "
-                "then publish"
+                f"{root}: document {document_name(document.document)} was withdrawn from the "
+                "target, and not from this corpus. Withdraw it here too "
+                "(`gristmill release withdraw`), then publish"
             )
     return [*withdrawn, *others]
 
@@ -207,8 +207,8 @@ def _made_before(
     if current is None:
         return None
     wanted = (manifest, included, state)
-    found = current[0]
-    return found if (found.manifest, found.included, found.state) == wanted else None
+    release = current[0]
+    return release if (release.manifest, release.included, release.state) == wanted else None
 
 
 def _refuse_inside(target: str | Path, root: Path) -> None:

@@ -85,11 +85,11 @@ class Publisher:
 
     def _read_pointer(self) -> Pointer | None:
         where = f"{self.target.url}/{layout.POINTER}"
-        found = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
-        if found is None:
+        pointer = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
+        if pointer is None:
             return None
-        self._version = found.version
-        return layout.decode_pointer(found.data, where)
+        self._version = pointer.version
+        return layout.decode_pointer(pointer.data, where)
 
     def _read_trust(self) -> Trust | None:
         settings = self.settings
@@ -131,11 +131,11 @@ class Publisher:
         number, sha256 = max(named)
         key = layout.release_key(number)
         where = f"{self.target.url}/{key}"
-        found = self.target.get(key, layout.LARGEST_RELEASE)
-        if found is None:
+        blob = self.target.get(key, layout.LARGEST_RELEASE)
+        if blob is None:
             raise VerificationError(f"{where}: is named as the newest release, and is not there")
-        layout.check_digest(found.data, sha256, where)
-        release = layout.decode_release(found.data, where)
+        layout.check_digest(blob.data, sha256, where)
+        release = layout.decode_release(blob.data, where)
         if release.number != number:
             raise VerificationError(
                 f"{where}: it says that it is release {release.number}. The store was altered"
@@ -151,8 +151,8 @@ class Publisher:
         ]
         if not keys or (number := layout.release_number(max(keys)) or 0) <= above:
             return []
-        found = self.target.get(max(keys), layout.LARGEST_RELEASE)
-        return [] if found is None else [(number, hashlib.sha256(found.data).hexdigest())]
+        blob = self.target.get(max(keys), layout.LARGEST_RELEASE)
+        return [] if blob is None else [(number, hashlib.sha256(blob.data).hexdigest())]
 
     # -- objects
 
@@ -311,23 +311,23 @@ class Publisher:
         number = self.current[0].number + 1 if self.current else 1
         while True:
             key, data = layout.release_key(number), layout.encode(made(number))
-            found = self.target.get(key, layout.LARGEST_RELEASE)
-            if found is None:
+            blob = self.target.get(key, layout.LARGEST_RELEASE)
+            if blob is None:
                 break
-            if found.data == data:
+            if blob.data == data:
                 return made(number)
             self._refuse_changed()
             number += 1
         if not self.target.put_new(key, data, FIXED):
-            found = self.target.get(key, layout.LARGEST_RELEASE)
-            if found is None or found.data != data:
+            blob = self.target.get(key, layout.LARGEST_RELEASE)
+            if blob is None or blob.data != data:
                 raise TargetChangedError(changed(self.target.url, key))
         return made(number)
 
     def _refuse_changed(self) -> None:
         """Raise TargetChangedError if the pointer is another than in the beginning."""
-        found = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
-        if (found.version if found else None) != self._version:
+        pointer = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
+        if (pointer.version if pointer else None) != self._version:
             raise TargetChangedError(changed(self.target.url, layout.POINTER))
 
     def point(self, release: Release) -> None:
@@ -339,11 +339,11 @@ class Publisher:
         try:
             self.target.put_pointer(layout.POINTER, bytes_, self._version, headers)
         except TargetChangedError:
-            found = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
-            if found is None or found.data != bytes_:
+            blob = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
+            if blob is None or blob.data != bytes_:
                 raise
-        found = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
-        self._version = found.version if found else None
+        blob = self.target.get(layout.POINTER, layout.LARGEST_POINTER)
+        self._version = blob.version if blob else None
         self.pointer, self.current = pointer, (release, pointer.sha256)
 
     def invalidate(self, more: Sequence[str] = ()) -> list[str]:

@@ -64,14 +64,14 @@ def pull(
     # Asked before the folder is made: an address that is wrong leaves nothing behind.
     reader = ReleaseReader(urls, root=root, state=state)
     try:
-        found = reader.newest()
+        release = reader.newest()
         lock = corpus.hold()
         try:
             with machine_errors(corpus.root, every=True):
                 if state is None:
                     reader.remember_in(corpus.work / "seen")
-                    found = reader.newest()
-                return _Pull(reader, found, corpus, connections, on_bytes).into(list(only))
+                    release = reader.newest()
+                return _Pull(reader, release, corpus, connections, on_bytes).into(list(only))
         finally:
             os.close(lock)
     finally:

@@ -109,18 +109,18 @@ def lines(found: dict[str, Any]) -> list[str]:
 
 def _manifest(bucket: Bucket) -> tuple[Manifest, bytes]:
     """Return the manifest, its lock checked. Raises VerificationError."""
-    found, lock = bucket.get(manifests.MANIFEST, LARGEST), bucket.get(manifests.LOCK, 1 << 16)
-    if found is None:
+    blob, lock = bucket.get(manifests.MANIFEST, LARGEST), bucket.get(manifests.LOCK, 1 << 16)
+    if blob is None:
         raise VerificationError(f"{bucket.url}: {manifests.MANIFEST} is gone")
     try:
-        manifests.check_lock(found.data, lock.data if lock is not None else None)
-        manifest = manifests.decode(found.data)
+        manifests.check_lock(blob.data, lock.data if lock is not None else None)
+        manifest = manifests.decode(blob.data)
         check_places(manifest)
     except VerificationError as error:
         raise VerificationError(f"{bucket.url}: {error}") from None
-    if manifests.encode(manifest) != found.data:
+    if manifests.encode(manifest) != blob.data:
         raise VerificationError(
             "the manifest was written by another version of gristmill, which says more in it than "
             "this one knows: install that version"
         )
-    return manifest, found.data
+    return manifest, blob.data

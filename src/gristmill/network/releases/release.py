@@ -174,7 +174,7 @@ class ReleaseReader:
         it is what its address says of root and timestamp; nothing where it has none.
         """
         url = next(url for url in self.urls if Remote(url).shown == release.url)
-        found = {}
+        dates = {}
         for role in ("root", "targets", "snapshot", "timestamp"):
             try:
                 if self.root is not None:
@@ -183,10 +183,10 @@ class ReleaseReader:
                     data = self.small(f"{url}/{layout.TRUST}/{role}.json", LARGEST_METADATA)
                 else:
                     continue
-                found[role] = msgspec.json.decode(data, type=_Expiring).signed.expires
+                dates[role] = msgspec.json.decode(data, type=_Expiring).signed.expires
             except (SourceError, OSError, *NO_JSON):
                 continue  # it is not signed; what is wrong with signatures `newest` says
-        return found
+        return dates
 
     def _named(self, url: str) -> tuple[int, str]:
         """Return (number, sha256) of the newest release, by the pointer."""

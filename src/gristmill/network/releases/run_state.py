@@ -76,8 +76,8 @@ def needed_for_next_run(root: Path, manifest: Manifest) -> RunState:
             f"again. Publish without {STATE}, or right after a run"
         )
     listed = StateList(records=records, files=sorted(files.values(), key=lambda part: part.path))
-    found = [(corpus.work / part.path, part.sha256, part.size) for part in listed.files]
-    return RunState(to_json(listed), found)
+    objects = [(corpus.work / part.path, part.sha256, part.size) for part in listed.files]
+    return RunState(to_json(listed), objects)
 
 
 def read_objects(data: bytes) -> set[str]:

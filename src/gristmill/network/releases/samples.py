@@ -27,15 +27,15 @@ MOST = 12
 
 def text_samples(files: dict[str, Path]) -> list[Sample]:
     """Of the sources' first files of texts."""
-    found = []
+    samples = []
     each = _each(len(files))
     for source, path in list(files.items())[:MOST]:
         with pq.ParquetFile(path, memory_map=False) as file:
             columns = ["document", "text"]
             batches = file.iter_batches(each, columns=columns, use_threads=False)
             rows = next(batches, pa.RecordBatch.from_pylist([])).to_pylist()
-        found += [Sample(source, row["document"], row["text"][:READ]) for row in rows]
-    return redacted(found)
+        samples += [Sample(source, row["document"], row["text"][:READ]) for row in rows]
+    return redacted(samples)
 
 
 def token_samples(root: Path) -> list[Sample]:
@@ -44,23 +44,23 @@ def token_samples(root: Path) -> list[Sample]:
     tokenizer = _tokenizer(corpus)
     if tokenizer is None:
         return []
-    found = []
+    samples = []
     sources = corpus.sources("train")
     each = _each(len(sources))
     for source in sources[:MOST]:
         stream = corpus.stream(source, "train")
         taken, start = 0, 0
         # A document that was withdrawn (its number is below 0) is no sample.
-        for number, end in zip(*(one.tolist() for one in stream.boundaries(0)), strict=True):
+        for number, end in zip(*(column.tolist() for column in stream.boundaries(0)), strict=True):
             if number >= 0 and taken < each:
                 tokens = stream.read(start, min(end, start + READ))
                 text = tokenizer.decode(tokens[~np.isin(tokens, tokenizer.marks)])
-                found.append(Sample(source, number, text))
+                samples.append(Sample(source, number, text))
                 taken += 1
             start = end
             if taken == each:
                 break
-    return redacted(found)
+    return redacted(samples)
 
 
 def redacted(samples: list[Sample]) -> list[Sample]:
@@ -68,12 +68,12 @@ def redacted(samples: list[Sample]) -> list[Sample]:
     if not samples:
         return []
     step = Private()
-    batch = pa.RecordBatch.from_arrays([pa.array([one.text for one in samples])], ["text"])
+    batch = pa.RecordBatch.from_arrays([pa.array([sample.text for sample in samples])], ["text"])
     texts = step.load(installed_inputs(step))(batch).text
     assert texts is not None
     return [
-        one._replace(text=text[:SAMPLE])
-        for one, text in zip(samples, texts.to_pylist(), strict=True)
+        sample._replace(text=text[:SAMPLE])
+        for sample, text in zip(samples, texts.to_pylist(), strict=True)
     ]
 
 

@@ -23,18 +23,18 @@ def status_of_release(reader: ReleaseReader) -> dict[str, Any]:
     Raises SourceError if no address can be read, VerificationError if what is there must not be
     used.
     """
-    found = reader.newest()
-    expires = reader.expires(found)
+    release = reader.newest()
+    expires = reader.expires(release)
     return {
-        "url": found.url,
-        "release": found.release.number,
-        "minimum": found.release.minimum,
-        "signed": found.signed,
-        "manifest": found.release.manifest,
-        "included": found.release.included,
+        "url": release.url,
+        "release": release.release.number,
+        "minimum": release.release.minimum,
+        "signed": release.signed,
+        "manifest": release.release.manifest,
+        "included": release.release.included,
         "expires": {role: time.isoformat() for role, time in expires.items()},
         "warnings": expiry_lines(expires),
-        **summary.summary(found.manifest),
+        **summary.summary(release.manifest),
     }
 
 
@@ -73,7 +73,7 @@ def watched(
         now = datetime.now(UTC).isoformat(timespec="seconds")
         at = clock()
         try:
-            found = ask()
+            status = ask()
         except GristmillError as error:
             errors += 1
             yield {"event": "error", "time": now, "error": str(error), "errors": errors}
@@ -81,12 +81,12 @@ def watched(
         rate = None
         if before is not None and at > before[0]:
             rate = {
-                name: round((found[name] - before[1][name]) / (at - before[0]), 3)
+                name: round((status[name] - before[1][name]) / (at - before[0]), 3)
                 for name in GROWING
-                if name in found and name in before[1]
+                if name in status and name in before[1]
             }
-        before = (at, found)
-        yield {"event": "status", "time": now, "rate": rate, "errors": errors, **found}
+        before = (at, status)
+        yield {"event": "status", "time": now, "rate": rate, "errors": errors, **status}
 
 
 def rate_line(found: dict[str, Any]) -> str:

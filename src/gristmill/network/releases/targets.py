@@ -110,9 +110,9 @@ def _is_release(names: set[str], target: Target) -> bool:
     version of gristmill wrote.
     """
     with suppress(VerificationError):
-        found = target.get(layout.POINTER, layout.LARGEST_POINTER)
-        if found is not None:
-            layout.decode_pointer(found.data, target.url)
+        blob = target.get(layout.POINTER, layout.LARGEST_POINTER)
+        if blob is not None:
+            layout.decode_pointer(blob.data, target.url)
             return True
     if not names <= OWN:
         return False
@@ -121,9 +121,9 @@ def _is_release(names: set[str], target: Target) -> bool:
         return True
     for key in target.sizes(f"{layout.RELEASES}/"):
         with suppress(VerificationError):
-            found = target.get(key, layout.LARGEST_RELEASE)
-            if found is not None:
-                layout.decode_release(found.data, target.url)
+            blob = target.get(key, layout.LARGEST_RELEASE)
+            if blob is not None:
+                layout.decode_release(blob.data, target.url)
                 return True
     return False
 
@@ -175,8 +175,8 @@ class FolderTarget:
 
     def put_pointer(self, key: str, data: bytes, before: Version, headers: Headers) -> None:
         with self._held():
-            found = self.get(key, len(data) + layout.LARGEST_RELEASE)
-            if (found.version if found else None) != before:
+            pointer = self.get(key, len(data) + layout.LARGEST_RELEASE)
+            if (pointer.version if pointer else None) != before:
                 raise TargetChangedError(changed(self.url, key))
             write_bytes(self.root, key, data)
 
@@ -200,14 +200,14 @@ class FolderTarget:
             raise VerificationError(f"{self.url}/{key}: is not there") from None
 
     def sizes(self, prefix: str) -> dict[str, int]:
-        found = {}
+        sizes = {}
         for top, _, files in os.walk(self.root / prefix):
             for name in files:
                 path = Path(top) / name
                 if not name.endswith(TEMPORARY):
                     with suppress(FileNotFoundError):
-                        found[path.relative_to(self.root).as_posix()] = path.stat().st_size
-        return found
+                        sizes[path.relative_to(self.root).as_posix()] = path.stat().st_size
+        return sizes
 
     def delete(self, key: str) -> None:
         with machine_errors(self.root / key, every=True):

@@ -91,7 +91,7 @@ def described(
     how many signatures its keys gave, and how many they must give.
     """
     signed = draft.signed
-    found: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "file": str(path),
         "role": signed.type,
         "version": signed.version,
@@ -103,10 +103,10 @@ def described(
         ],
     }
     if signed.type == "root":
-        found["roles"] = read_roles(draft)
+        facts["roles"] = read_roles(draft)
     elif signed.type == "targets" and LOCK in signed.targets:
-        found["release"] = release_number(signed.targets[LOCK])
-    return found
+        facts["release"] = release_number(signed.targets[LOCK])
+    return facts
 
 
 def read_roles(root: "Metadata[Root]") -> dict[str, Any]:

@@ -89,7 +89,7 @@ def rotate(
     """
     asked = settings or UploadSettings()
     refuse_existing(draft)
-    drafts = {found.signed.type: found for found in map(read_draft, signed)}
+    drafts = {metadata.signed.type: metadata for metadata in map(read_draft, signed)}
     if signed and ("root" not in drafts or len(drafts) != len(signed) or changes or draft):
         raise RecipeError(
             "--signed: name one draft of a root, and at most one of targets; what it changes is in "

@@ -99,43 +99,43 @@ class Trust:
         for key in self._target.sizes(f"{TRUST}/"):
             if not key.endswith(".targets.json"):
                 continue
-            found = self._target.get(key, LARGEST)
-            if found is None:
+            blob = self._target.get(key, LARGEST)
+            if blob is None:
                 continue
             with suppress(VerificationError):  # not what a publisher wrote: it proves nothing
-                targets = decoded(found.data, "targets", f"{self._target.url}/{key}")
+                targets = decoded(blob.data, "targets", f"{self._target.url}/{key}")
                 release = _release(targets)
                 if release and any(is_signed(root, targets) for root in self.roots):
                     yield release
 
     def _load(self) -> None:
-        found = self._target.get(TIMESTAMP, LARGEST)
-        if found is None:
+        blob = self._target.get(TIMESTAMP, LARGEST)
+        if blob is None:
             return  # a publisher was killed before its first timestamp
-        self._version = found.version
-        timestamp = self._checked(found.data, "timestamp", TIMESTAMP)
+        self._version = blob.version
+        timestamp = self._checked(blob.data, "timestamp", TIMESTAMP)
         snapshot = self._named("snapshot", timestamp.signed.snapshot_meta.version)
         targets = self._named("targets", snapshot.signed.meta["targets.json"].version)
         self._found = {"timestamp": timestamp, "snapshot": snapshot, "targets": targets}
 
     def _named(self, role: str, version: int) -> "Metadata[Any]":
         key = f"{TRUST}/{version}.{role}.json"
-        found = self._target.get(key, LARGEST)
-        if found is None:
+        blob = self._target.get(key, LARGEST)
+        if blob is None:
             raise VerificationError(f"{self._target.url}/{key}: is named, and is not there")
-        return self._checked(found.data, role, key)
+        return self._checked(blob.data, role, key)
 
     def _checked(self, data: bytes, role: str, key: str) -> "Metadata[Any]":
         """Return metadata that the newest root's keys signed, or those of the root before: a
         publisher may have been killed between a new root and what its keys sign.
         """
         where = f"{self._target.url}/{key}"
-        found = decoded(data, role, where)
-        if not any(is_signed(root, found) for root in self.roots[-2:]):
+        metadata = decoded(data, role, where)
+        if not any(is_signed(root, metadata) for root in self.roots[-2:]):
             raise VerificationError(
                 f"{where}: not signed by enough keys of the root. The store was altered"
             )
-        return found
+        return metadata
 
     def versions(self) -> dict[str, dict[str, Any]]:
         """Return version and expiry of each role."""
@@ -152,7 +152,7 @@ class Trust:
     def warnings(self) -> list[str]:
         """Return the warnings about signatures that expire soon."""
         every = {"root": self.root, **self._found}
-        return expiry_lines({role: found.signed.expires for role, found in every.items()})
+        return expiry_lines({role: metadata.signed.expires for role, metadata in every.items()})
 
     # -- signing
 
@@ -194,8 +194,8 @@ class Trust:
         from tuf.api.metadata import Metadata, Targets
 
         made = Metadata(Targets())
-        found = self._found.get("targets")
-        made.signed.version = 1 + (found.signed.version if found else 0)
+        targets = self._found.get("targets")
+        made.signed.version = 1 + (targets.signed.version if targets else 0)
         while self._target.get(f"{TRUST}/{made.signed.version}.targets.json", LARGEST):
             made.signed.version += 1
         made.signed.targets = files
@@ -304,7 +304,7 @@ class Trust:
         before = self.root if self.exists else None
         root = self.draft_root(changes) if signed is None else signed
         if before is not None and root.signed == before.signed:
-            if any(not is_signed(before, found) for found in self._found.values()):
+            if any(not is_signed(before, metadata) for metadata in self._found.values()):
                 self.renew()  # a publisher was killed after this root
             return int(root.signed.version)
         if signed is not None:

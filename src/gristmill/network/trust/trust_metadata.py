@@ -59,12 +59,12 @@ def decoded(data: bytes, role: str | None, where: str) -> "Metadata[Any]":
     from tuf.api.metadata import Metadata
 
     try:
-        found: Metadata[Any] = Metadata.from_bytes(data)
+        metadata: Metadata[Any] = Metadata.from_bytes(data)
     except (RepositoryError, ValueError, RecursionError) as error:
         raise VerificationError(f"{where}: no TUF metadata: {error}") from error
-    if role is not None and found.signed.type != role:
-        raise VerificationError(f"{where}: expected metadata of {role}, got {found.signed.type}")
-    return found
+    if role is not None and metadata.signed.type != role:
+        raise VerificationError(f"{where}: expected metadata of {role}, got {metadata.signed.type}")
+    return metadata
 
 
 def read_roots(target: Target) -> "list[Metadata[Root]]":
@@ -74,11 +74,11 @@ def read_roots(target: Target) -> "list[Metadata[Root]]":
     roots: list[Metadata[Root]] = []
     for version in range(1, VERSIONS):
         key = f"{TRUST}/{version}.root.json"
-        found = target.get(key, LARGEST)
-        if found is None:
+        blob = target.get(key, LARGEST)
+        if blob is None:
             break
         where = f"{target.url}/{key}"
-        root: Metadata[Root] = decoded(found.data, "root", where)
+        root: Metadata[Root] = decoded(blob.data, "root", where)
         signed = all(is_signed(by, root) for by in (*roots[-1:], root))
         if root.signed.version != version or not signed:
             raise VerificationError(

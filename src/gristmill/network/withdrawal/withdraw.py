@@ -82,8 +82,8 @@ def withdraw(
             assert finished is not None
             manifest = finished[0]
             before = listed_documents(root, manifest)
-            found = _found(root, manifest, documents)
-            now = {number: url for number, url in found.items() if number not in before}
+            urls = _found(root, manifest, documents)
+            now = {number: url for number, url in urls.items() if number not in before}
             task = Withdrawal(here, manifest, before, now)
             done = _written(task) if now else {"tokens": 0, "shards": 0}
             _purge_work(here)
@@ -95,7 +95,7 @@ def withdraw(
         "documents": len(now),
         "withdrawn": len(before | now),
         **done,
-        "raw_shards": _purge_cache(cache, root, manifest, found),
+        "raw_shards": _purge_cache(cache, root, manifest, urls),
         "manifest": hashlib.sha256(data).hexdigest(),
     }
 
@@ -119,14 +119,14 @@ def _verdicts(root: Path, manifest: Manifest, columns: list[str]) -> Iterator[pa
 def _found(root: Path, manifest: Manifest, asked: Sequence[str]) -> Urls:
     """Return the documents asked for and their copies, with their URLs."""
     numbers, urls = set[int](), set[str]()
-    for one in asked:
-        shard, colon, row = one.partition(":")
-        if one.isdecimal():
-            numbers.add(int(one))
+    for word in asked:
+        shard, colon, row = word.partition(":")
+        if word.isdecimal():
+            numbers.add(int(word))
         elif colon and shard.isdecimal() and row.isdecimal():
             numbers.add(schema.first_document(int(shard)) + int(row))
         else:
-            urls.add(one)
+            urls.add(word)
     # A document and its copies have one keeper, which is itself where it is kept.
     keepers, seen = set[int](), set[str]()
     present = set[int]()
@@ -147,12 +147,12 @@ def _found(root: Path, manifest: Manifest, asked: Sequence[str]) -> Urls:
             "or by its exact URL"
         )
     together = pa.array(sorted(keepers | present), pa.int64())
-    found: Urls = {}
+    matches: Urls = {}
     for batch in _verdicts(root, manifest, ["document", "url", "keeper", "keeper_corpus"]):
         copies = pc.and_(pc.is_in(batch["keeper"], together), pc.is_null(batch["keeper_corpus"]))
         rows = batch.filter(pc.or_(pc.is_in(batch["document"], together), copies))
-        found |= dict(zip(rows["document"].to_pylist(), rows["url"].to_pylist(), strict=True))
-    return found
+        matches |= dict(zip(rows["document"].to_pylist(), rows["url"].to_pylist(), strict=True))
+    return matches
 
 
 # -- the new state
@@ -174,19 +174,19 @@ def _written(task: Withdrawal) -> dict[str, int]:
                 tokens, shards = tokens + overwritten, shards + bool(parts)
             else:
                 parts = rewritten(task, part, before)
-            changed |= {one.path: one for one in parts}
+            changed |= {new_part.path: new_part for new_part in parts}
     # What is written anew gets a new digest: damage would become what the manifest says.
     old = [part for part in manifest.parts if part.path in changed]
     prove_all([(corpus.root / part.path, part.sha256) for part in old], 1, REMEDY)
     listed = write_bytes(corpus.stage, WITHDRAWN, write_list(task.before | task.now))
     table = _recipe(manifest)
     funnel = _funnel(manifest, before, len(task.now))
-    for one in (
+    for new_part in (
         listed,
         write_bytes(corpus.stage, RECIPE, recipe_bytes(table)),
         write_json(corpus.stage, FUNNEL, funnel),
     ):
-        changed[one.path] = one
+        changed[new_part.path] = new_part
     every = {part.path: part for part in manifest.parts} | changed
     ordered = [every[path] for path in sorted(every)]
     entry = {"name": WITHDRAWN, "sha256": listed.sha256}

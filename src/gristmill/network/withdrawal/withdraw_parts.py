@@ -70,7 +70,7 @@ def token_shard(task: Withdrawal, docs: Part) -> tuple[int, list[Part]]:
     root, stage, stated = task.corpus.root, task.corpus.stage, task.manifest.tokens
     assert stated is not None
     path = docs.path.removesuffix(".docs") + ".bin"
-    part = next(one for one in task.manifest.parts if one.path == path)
+    part = next(entry for entry in task.manifest.parts if entry.path == path)
     table = np.fromfile(root / docs.path, "<i8")
     numbers, ends = split_table(root / docs.path, table, part.counts["tokens"])
     rows = np.flatnonzero(np.isin(numbers, task.numbers))
@@ -165,7 +165,7 @@ def _dropped(batch: pa.RecordBatch, numbers: pa.Array, before: Before) -> pa.Rec
 def _counted(batch: pa.RecordBatch, left: pa.RecordBatch, texts: dict[str, int]) -> pa.RecordBatch:
     """Return what is left of a batch of texts; what is not is counted."""
     for name, size in (("characters", pc.utf8_length), ("bytes", pc.binary_length)):
-        sums = [pc.sum(size(one["text"])).as_py() or 0 for one in (batch, left)]
+        sums = [pc.sum(size(rows["text"])).as_py() or 0 for rows in (batch, left)]
         texts[name] = texts.get(name, 0) + sums[0] - sums[1]
     return left
 
@@ -221,11 +221,11 @@ def _measures(task: Withdrawal, part: Part) -> list[Part]:
 def _unread(task: Withdrawal, shard: int) -> pa.Array:
     """Return the documents of a raw shard that no step saw: dropped as they were read."""
     path = task.corpus.root / f"verdicts/{shard_name(shard)}.parquet"
-    found = [
+    chunks = [
         batch.filter(pc.fill_null(pc.starts_with(batch["reason"], "read."), False))["document"]
         for batch in read_batches(path, ["document", "reason"])
     ]
-    return pa.chunked_array(found, pa.int64()).combine_chunks()
+    return pa.chunked_array(chunks, pa.int64()).combine_chunks()
 
 
 def _index(task: Withdrawal, keys: Part) -> list[Part]:

@@ -109,10 +109,10 @@ def _deleted(target: Target, newest: Release, manifest: Manifest) -> list[str]:
     old: set[str] = set()
     manifests_of: set[str] = set()
     for key in target.sizes(f"{layout.RELEASES}/"):
-        found = target.get(key, layout.LARGEST_RELEASE)
-        if found is None or key == layout.release_key(newest.number):
+        blob = target.get(key, layout.LARGEST_RELEASE)
+        if blob is None or key == layout.release_key(newest.number):
             continue
-        earlier = layout.decode_release(found.data, f"{target.url}/{key}")
+        earlier = layout.decode_release(blob.data, f"{target.url}/{key}")
         if layout.object_key(earlier.manifest) in there:
             old |= _named(target, earlier)
             manifests_of.add(layout.object_key(earlier.manifest))
@@ -129,18 +129,18 @@ def _deleted(target: Target, newest: Release, manifest: Manifest) -> list[str]:
 
 def _of_state(target: Target, sha256: str) -> set[str]:
     """Return the digests of the list of a run's state and of its files: they hold tokens too."""
-    found = target.get(layout.object_key(sha256), run_state.LARGEST)
-    return {sha256} if found is None else {sha256, *run_state.read_objects(found.data)}
+    blob = target.get(layout.object_key(sha256), run_state.LARGEST)
+    return {sha256} if blob is None else {sha256, *run_state.read_objects(blob.data)}
 
 
 def _named(target: Target, release: Release) -> set[str]:
     """Return the digests of all objects that a release has."""
     key = layout.object_key(release.manifest)
-    found = target.get(key, layout.LARGEST_MANIFEST)
-    if found is None:
+    blob = target.get(key, layout.LARGEST_MANIFEST)
+    if blob is None:
         return set()
     where = f"{target.url}/{key}"
-    decoded = manifests.decode(layout.check_digest(found.data, release.manifest, where))
+    decoded = manifests.decode(layout.check_digest(blob.data, release.manifest, where))
     lock, listed = layout.lock_for(release.manifest), manifests.sums(decoded.parts)
-    small = (hashlib.sha256(one).hexdigest() for one in (lock, listed))
+    small = (hashlib.sha256(data).hexdigest() for data in (lock, listed))
     return {release.manifest, *small, *(part.sha256 for part in decoded.parts)}

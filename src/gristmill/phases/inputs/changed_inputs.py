@@ -58,7 +58,7 @@ def refuse_or_tell(
     recipe whether anything of it is.
     """
     if not changes.is_stored_plan:
-        _refuse_unreachable([one for one in gone if one.source in there], folder, there)
+        _refuse_unreachable([entry for entry in gone if entry.source in there], folder, there)
     if changes.is_stored_plan and gone:
         changes.on_line(
             f"{len(gone):,} raw shards are not in the recipe's lists: they are read because the "
@@ -122,7 +122,9 @@ def _why(shard: Gone, folder: Path) -> str:
 
 
 def _gone(gone: Sequence[Gone], folder: Path) -> str:
-    names = [f"{_name(one.url)} (raw shard {one.number}: {_why(one, folder)})" for one in gone]
+    names = [
+        f"{_name(shard.url)} (raw shard {shard.number}: {_why(shard, folder)})" for shard in gone
+    ]
     return (
         f"{len(names):,} raw shards of the corpus are not in the recipe's lists any more: "
         f"{_listing(names)}. Their documents are still in the corpus: run with --remove to take "

@@ -102,7 +102,7 @@ class Fetch:
         """
         self._plan, self._sources, self._folder = plan, sources, folder
         present = [shard for shard in plan.shards if shard.missing is None]
-        self._wanted = [one for one in present if wanted is None or one.number in wanted]
+        self._wanted = [entry for entry in present if wanted is None or entry.number in wanted]
         self._transfer, self._asked = transfer, asked
         self._under_way: dict[int, dict[str, Any]] = {}
         self._came = 0  # bytes from the network of what is finished
@@ -125,18 +125,18 @@ class Fetch:
             here = sum(look.size for look in looks(shard.urls(), self._folder).values())
             return Row(shard, "here", here, here)
         remote = self._sources.remote(shard) or self._local(shard)
-        found = self._transfer.look(
+        copy = self._transfer.look(
             remote, shard.sha256 or self._sources.sha256(shard.source, shard.url)
         )
-        if found.whole:
-            return Row(shard, "here", found.here, found.size)
-        size = found.size
+        if copy.whole:
+            return Row(shard, "here", copy.here, copy.size)
+        size = copy.size
         if size is None:
             try:
                 size = self._transfer.ask(remote)[0]
             except SourceError:
                 size = None
-        return Row(shard, "begun" if found.here else "to fetch", found.here, size)
+        return Row(shard, "begun" if copy.here else "to fetch", copy.here, size)
 
     def refuse_new(self) -> None:
         """With --resume-only: nothing is fetched where a shard is neither here nor begun."""
@@ -145,10 +145,10 @@ class Fetch:
             remote = self._sources.remote(shard)
             if remote is None:
                 continue
-            found = self._transfer.look(
+            copy = self._transfer.look(
                 remote, shard.sha256 or self._sources.sha256(shard.source, shard.url)
             )
-            if not found.whole and not found.here:
+            if not copy.whole and not copy.here:
                 new.append(printable_name(shard))
         if new:
             more = f" and {len(new) - 5} more" if len(new) > 5 else ""
@@ -160,7 +160,7 @@ class Fetch:
 
     def not_here(self, numbers: Collection[int]) -> list[int]:
         """Return which of these pinned shards are neither on this machine nor in the cache."""
-        found = []
+        gaps = []
         for shard in self._wanted:
             if shard.number in numbers and shard.sha256 is not None:
                 remote = self._sources.remote(shard)
@@ -169,8 +169,8 @@ class Fetch:
                     if remote is None
                     else self._transfer.look(remote, shard.sha256).whole
                 )
-                found += [] if here else [shard.number]
-        return found
+                gaps += [] if here else [shard.number]
+        return gaps
 
     # -- the fetch
 

@@ -63,8 +63,8 @@ class FetchOnNodes:
         settings, cache = self._transfer.client.settings, self._transfer.cache
         if self._store is None:
             task = FetchTask(cache.root, settings, remote, promise)
-            found: Fetched = self._machines.run(Job(remote.shown, fetch_here, task))
-            return found
+            result: Fetched = self._machines.run(Job(remote.shown, fetch_here, task))
+            return result
         if promise.sha256 is not None:
             size = self._store.size(promise.sha256)
             if size is not None and promise.size in (None, size):
@@ -100,7 +100,7 @@ def fetch_into_store(task: FetchTask, on_progress: Callable[[int], None]) -> Fet
     """Fetch a file on this machine, bring it to the store, and keep nothing of it."""
     # A folder for each URL: two may have the same bytes.
     cache = scratch() / "gristmill-fetch" / cache_key(task.remote.url)
-    found = fetch_here(task._replace(cache=cache), on_progress)
-    Objects(Bucket(task.store), OBJECTS).put(found.path, found.sha256, found.size)
+    result = fetch_here(task._replace(cache=cache), on_progress)
+    Objects(Bucket(task.store), OBJECTS).put(result.path, result.sha256, result.size)
     shutil.rmtree(cache, ignore_errors=True)
-    return found
+    return result

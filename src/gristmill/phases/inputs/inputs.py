@@ -25,18 +25,18 @@ def gather(
     Raises SourceError; RecipeError also where the recipe would bring back documents that were
     withdrawn from the corpus.
     """
-    found: dict[str, Input] = {}
+    inputs: dict[str, Input] = {}
     for source in recipe.source:
         for what, location in recipe.inputs(source).items():
-            if location not in found:
-                found[location] = find(what, location, folder, transfer)
+            if location not in inputs:
+                inputs[location] = find(what, location, folder, transfer)
     if (corpus / WITHDRAWN).is_file():
-        _refuse_return(recipe, found, corpus / WITHDRAWN)
+        _refuse_return(recipe, inputs, corpus / WITHDRAWN)
     for source in recipe.source:
         for step in recipe.all_steps(source.name):
             if isinstance(step, Withdrawn):
-                _refuse_new_numbers(plan, source.name, Path(found[step.list_].path), step.list_)
-    return found
+                _refuse_new_numbers(plan, source.name, Path(inputs[step.list_].path), step.list_)
+    return inputs
 
 
 def _refuse_return(recipe: Recipe, inputs: dict[str, Input], path: Path) -> None:
@@ -85,10 +85,10 @@ def installed(recipe: Recipe, source: str) -> dict[str, Input]:
 
     Raises RecipeError where a file does.
     """
-    found: dict[str, Input] = {}
+    inputs: dict[str, Input] = {}
     for step in recipe.post_dedup_steps(source):
-        found |= installed_inputs(step)
-    return found
+        inputs |= installed_inputs(step)
+    return inputs
 
 
 def is_as_made(given: Input, what: str, inputs: Mapping[str, Any]) -> bool:

@@ -81,11 +81,11 @@ def looks(urls: Iterable[str], folder: Path) -> dict[str, Look]:
     for url in urls:
         path = raw_shard_path(url, folder)
         try:
-            found = look(path) if path is not None else None
+            status = look(path) if path is not None else None
         except OSError:
             continue  # who reads it says what is wrong
-        if found is not None:
-            seen[url] = found
+        if status is not None:
+            seen[url] = status
     return seen
 
 
@@ -142,18 +142,18 @@ def seen_changes(plan: Plan, work: Path, folder: Path | None) -> dict[str, str]:
     }
     local = {url: size for url, size in pinned.items() if raw_shard_path(url, place) is not None}
     seen = looks(local, place)
-    found = {}
+    changes = {}
     for url, size in local.items():
         now, then = seen.get(url), note.files.get(url)
         if now is None and url in note.elsewhere:
             continue
         if now is None:
-            found[url] = "not there"
+            changes[url] = "not there"
         elif size is not None and now.size != size:
-            found[url] = f"{size:,} bytes in the corpus, {now.size:,} now"
+            changes[url] = f"{size:,} bytes in the corpus, {now.size:,} now"
         elif then is not None and tuple(now) != then:
-            found[url] = "as large as it was, with other times"
-    return found
+            changes[url] = "as large as it was, with other times"
+    return changes
 
 
 def compare(
@@ -203,8 +203,8 @@ def compare(
         )
 
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        found = dict(zip(unsure, threads.map(differs, unsure), strict=True))
-    changed = {place: wrong for place, wrong in found.items() if wrong is not None}
+        differences = dict(zip(unsure, threads.map(differs, unsure), strict=True))
+    changed = {place: wrong for place, wrong in differences.items() if wrong is not None}
     others = {url for _, url in changed}
     return Compared(changed, {url: one for url, one in seen.items() if url not in others})
 

@@ -157,19 +157,19 @@ def extend(
             lists is None or lists.are_asked(source.name, planned)
         )
         listed[source.name] = expand(source, folder, transfer, recipe.seed, ask=ask)
-        for one in listed[source.name]:
-            sources.listed[source.name, one.url] = one
+        for entry in listed[source.name]:
+            sources.listed[source.name, entry.url] = entry
         whole |= {source.name} if ask or not _has_lists(source) else set()
     gone = [
-        one
-        for one in _gone(shards, recipe, sources, whole)
-        if one.url not in changes.elsewhere or (folder / one.url).exists()
+        entry
+        for entry in _gone(shards, recipe, sources, whole)
+        if entry.url not in changes.elsewhere or (folder / entry.url).exists()
     ]
-    numbers = {(one.source, file.url): one.number for one in shards for file in one.parts()}
-    there = {name: bool(found) for name, found in listed.items()}
+    numbers = {(entry.source, file.url): entry.number for entry in shards for file in entry.parts()}
+    there = {name: bool(entries) for name, entries in listed.items()}
     refuse_or_tell(changes, gone, folder, numbers, there)
     leaves = () if changes.is_stored_plan else gone
-    out = {(one.source, one.url): REMOVED for one in leaves}
+    out = {(entry.source, entry.url): REMOVED for entry in leaves}
     out |= dict.fromkeys(changes.changed, REPLACED)
     for source in sorted(recipe.source, key=lambda source: -source.priority):
         is_open = _reopen(shards, source, recipe.target(source), finished, out)
@@ -181,7 +181,7 @@ def extend(
             or (not absent_again and shard.missing not in GONE)
             for file in shard.parts()
         }
-        new = [one for one in listed[source.name] if (source.name, one.url) not in known]
+        new = [entry for entry in listed[source.name] if (source.name, entry.url) not in known]
         for names in in_packs(new, folder) if is_open else ():
             shards.append(_new(len(shards), source.name, names))
     for name in {shard.source for shard in shards} - {source.name for source in recipe.source}:

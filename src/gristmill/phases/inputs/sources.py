@@ -93,7 +93,7 @@ def expand(
 ) -> list[Listed]:
     """Return a source's raw shards in its own order, each once; `ask` false skips far lists."""
     credentials = make_credentials(source, transfer)
-    found: dict[str, Listed] = {}
+    shards: dict[str, Listed] = {}
     names = list(source.urls)
     for url in names:
         if not urls.is_url(url):
@@ -128,7 +128,7 @@ def expand(
             for url in _listed(source, folder, transfer, seed, credentials)
         ]
     for shard in listed:
-        same = found.setdefault(shard.url, shard)
+        same = shards.setdefault(shard.url, shard)
         if (
             same.remote is not None
             and shard.remote is not None
@@ -140,9 +140,9 @@ def expand(
                 "tokens, users): a plan could not tell them apart"
             )
     if source.sha256sums is None:
-        return list(found.values())
+        return list(shards.values())
     digests = _Digests(source, folder, transfer, credentials)
-    return [shard._replace(sha256=digests.of(shard.url)) for shard in found.values()]
+    return [shard._replace(sha256=digests.of(shard.url)) for shard in shards.values()]
 
 
 def hub_url(source: Source) -> str:
@@ -207,7 +207,7 @@ def _files(source: Source, pattern: str, folder: Path) -> list[str]:
     paths = glob.glob(whole, recursive=True)
     files = {_relative(Path(path), folder) for path in paths if os.path.isfile(path)}
     if not files:  # folders alone: what is in them, as of a folder that is named
-        inside = (path for found in paths for path in _within(Path(found)))
+        inside = (path for base in paths for path in _within(Path(base)))
         files = {_relative(path, folder) for path in inside}
     return sorted(files, key=os.fsencode)
 
@@ -306,10 +306,10 @@ class _Digests:
         for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
             if not line.strip() or line.startswith("#"):
                 continue
-            found = re.fullmatch(r"([0-9a-fA-F]{64})[ \t]+\*?(?:\./)?(.+)", line.strip())
-            if found is None:
+            match = re.fullmatch(r"([0-9a-fA-F]{64})[ \t]+\*?(?:\./)?(.+)", line.strip())
+            if match is None:
                 raise RecipeError(f"{self._where}: line {number} is not `<sha256>  <path>`")
-            named.append((found[2], found[1].lower()))
+            named.append((match[2], match[1].lower()))
         return named
 
     def of(self, url: str) -> str:

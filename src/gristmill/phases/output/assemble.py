@@ -112,7 +112,7 @@ def tasks(state: State) -> Iterator[dict[int, AssembleTask]]:
     tokens, tokenizer = state.recipe.tokens, state.tokenizer
     assert tokens is not None and tokenizer is not None
     written, shards = state.of(TOKENIZE), state.plan.shards
-    found = {}
+    jobs = {}
     copies = None
     if tokens.repeat is not None and tokens.repeat.by == COPIES:
         copies = digests(found_in(state.corpus), list(state.of(PROCESS)))
@@ -134,8 +134,8 @@ def tasks(state: State) -> Iterator[dict[int, AssembleTask]]:
             values=_value_files(state, tokens, source.name, numbers, copies),
         )
         full = _full_shards(state, task) if task.order == "append" else {}
-        found[place] = msgspec.structs.replace(task, full=full)
-    yield found
+        jobs[place] = msgspec.structs.replace(task, full=full)
+    yield jobs
 
 
 def _value_files(
@@ -146,10 +146,10 @@ def _value_files(
     copies: dict[int, str] | None,
 ) -> list[Values]:
     """Return where the values are that repeats and partitions of a source are made by."""
-    found = []
+    values = []
     if copies is not None:
         rows = {number: copies[number] for number in numbers}
-        found.append(Values(name=COPIES, folder="duplicates", sha256=rows))
+        values.append(Values(name=COPIES, folder="duplicates", sha256=rows))
     steps = {step.name: step for step in state.recipe.steps(source)}
     for name in tokens.reads():
         step = steps.get(name.partition(".")[0])
@@ -158,11 +158,11 @@ def _value_files(
         records: list[Record[Any]] = [filtered] if filtered is not None else []
         if folder == "measures":
             records = list(state.of(PROCESS).values()) if step is not None else []
-        parts = {part.path: part.sha256 for one in records for part in one.parts}
+        parts = {part.path: part.sha256 for record in records for part in record.parts}
         paths = {number: f"{folder}/{shard_name(number)}.parquet" for number in numbers}
         own = {number: parts[path] for number, path in paths.items() if path in parts}
-        found.append(Values(name=name, folder=folder, sha256=own))
-    return found
+        values.append(Values(name=name, folder=folder, sha256=own))
+    return values
 
 
 def _full_shards(state: State, task: AssembleTask) -> dict[str, FullShards]:
@@ -171,11 +171,11 @@ def _full_shards(state: State, task: AssembleTask) -> dict[str, FullShards]:
     if last is None:
         return {}
     settings = (task.dtype, task.tokens_per_shard)
-    found = {}
+    shards = {}
     for split, at in last.counts.checkpoints.items():
         prefix = f"tokens/{task.source}/{split}_"
-        found[split] = still_full(state.corpus, last, prefix, at, task.inputs, settings)
-    return found
+        shards[split] = still_full(state.corpus, last, prefix, at, task.inputs, settings)
+    return shards
 
 
 def assemble(task: AssembleTask, on_progress: Callable[[int], None], session: Session) -> Output:
@@ -197,7 +197,7 @@ def _append(
     read = list(session.map(partial(tokenized, task.root), task.shards()[first:]))
     for place, split in enumerate(SPLITS):
         full = task.full.get(split, FullShards())
-        runs = [one[place] for one in read[full.at.shards - first :]]
+        runs = [pair[place] for pair in read[full.at.shards - first :]]
         prefix = f"tokens/{task.source}/{split}"
         with ShardWriter(corpus.stage, prefix, dtype, size, full.count) as writer:
             behind = full.count * size - full.at.tokens
@@ -226,17 +226,17 @@ def _shuffle(
     work.mkdir(parents=True)
     with ExitStack() as files:
         plain = not (task.repeat or task.partition) and fits(task.shards(), session)
-        found = _ordered(task, session, files) if plain else _sorted(task, work, session)
+        layout = _ordered(task, session, files) if plain else _sorted(task, work, session)
         written = [
-            _write_stream(corpus, task, work, stream, found, session, on_progress)
-            for stream in _streams(task, found)
+            _write_stream(corpus, task, work, stream, layout, session, on_progress)
+            for stream in _streams(task, layout)
         ]
     shutil.rmtree(work)
     totals = dict.fromkeys((f"{split}_{what}" for split in SPLITS for what in WHAT), 0)
     partitions: dict[str, dict[str, int]] = {}
-    for one in written:
-        split, label = one.stream
-        for what, count in zip(WHAT, one.counts, strict=True):
+    for result in written:
+        split, label = result.stream
+        for what, count in zip(WHAT, result.counts, strict=True):
             totals[f"{split}_{what}"] += count
             if task.partition is not None:
                 own = partitions.setdefault(label, dict.fromkeys(totals, 0))
@@ -246,11 +246,11 @@ def _shuffle(
         "partitions": partitions,
         "repeats": [
             RepeatCounts(**dict(zip(RepeatCounts.__struct_fields__, row, strict=True)))
-            for row in found.repeats.tolist()
+            for row in layout.repeats.tolist()
         ],
-        "left_out": sum(one.left_out for one in written),
-        "left_out_tokens": sum(one.left_out_tokens for one in written),
-    }, [part for one in written for part in one.parts]
+        "left_out": sum(result.left_out for result in written),
+        "left_out_tokens": sum(result.left_out_tokens for result in written),
+    }, [part for result in written for part in result.parts]
 
 
 class _Sorted(NamedTuple):
@@ -279,29 +279,31 @@ def _sorted(task: AssembleTask, work: Path, session: Session) -> _Sorted:
         partition=task.partition,
         values=task.values,
     )
-    found = _Sorted(order, {}, {}, {}, np.zeros(0, np.int64), {})
-    for one in session.map(sort_shards, sort_tasks(whole)):
-        for stream, documents in one.documents.items():
-            found.documents[stream] = found.documents.get(stream, 0) + documents
-        for stream, runs in one.runs.items():
-            found.runs.setdefault(stream, []).extend(runs)
-            found.sizes[stream] = found.sizes.get(stream, 0) + one.sizes[stream]
-        found = found._replace(repeats=one.repeats + (found.repeats if found.repeats.size else 0))
-    return found
+    layout = _Sorted(order, {}, {}, {}, np.zeros(0, np.int64), {})
+    for result in session.map(sort_shards, sort_tasks(whole)):
+        for stream, documents in result.documents.items():
+            layout.documents[stream] = layout.documents.get(stream, 0) + documents
+        for stream, runs in result.runs.items():
+            layout.runs.setdefault(stream, []).extend(runs)
+            layout.sizes[stream] = layout.sizes.get(stream, 0) + result.sizes[stream]
+        layout = layout._replace(
+            repeats=result.repeats + (layout.repeats if layout.repeats.size else 0)
+        )
+    return layout
 
 
 def _ordered(task: AssembleTask, session: Session, files: ExitStack) -> _Sorted:
     """Check the tokens of all raw shards, and find the order of their documents."""
     shards = task.shards()
-    found = _Sorted(seeded_order(task.seed, shards), {}, {}, {}, np.zeros(0, np.int64), {})
+    layout = _Sorted(seeded_order(task.seed, shards), {}, {}, {}, np.zeros(0, np.int64), {})
     read = list(session.map(partial(proven_tokens, task.root), shards))
     for split, of_split in zip(SPLITS, zip(*read, strict=True), strict=True):
-        documents = ordered(list(of_split), found.order.key, files)
+        documents = ordered(list(of_split), layout.order.key, files)
         stream = (split, "")
-        found.ordered[stream] = documents
-        found.sizes[stream] = np.array([documents.tokens])
-        found.documents[stream] = len(documents.documents)
-    return found
+        layout.ordered[stream] = documents
+        layout.sizes[stream] = np.array([documents.tokens])
+        layout.documents[stream] = len(documents.documents)
+    return layout
 
 
 def _streams(task: AssembleTask, found: _Sorted) -> list[Stream]:
@@ -355,10 +357,10 @@ def _write_stream(
     ]
     parts: list[Part] = []
     left_out = left_out_tokens = 0
-    for piece, one in zip(tasks, session.map(write_piece, tasks), strict=True):
-        parts += one.parts
-        left_out += one.left_out
-        left_out_tokens += one.left_out_tokens
+    for piece, result in zip(tasks, session.map(write_piece, tasks), strict=True):
+        parts += result.parts
+        left_out += result.left_out
+        left_out_tokens += result.left_out_tokens
         on_progress(piece.piece.tokens * itemsize)
     tokens = int(sizes.sum()) - left_out_tokens
     counts = (tokens, found.documents.get(stream, 0) - left_out, len(parts) // 2)

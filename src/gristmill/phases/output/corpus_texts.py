@@ -66,7 +66,7 @@ def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
     """Return the steps that rewrite after deduplication, with the inputs that the run had."""
     recipe = from_stored(manifest.recipe)
     try:
-        found = installed(recipe, source)
+        inputs = installed(recipe, source)
     except RecipeError as error:
         raise RecipeError(
             f"{root}: its documents must be rewritten after deduplication, and {error}. Run the "
@@ -74,9 +74,9 @@ def _rewriter(root: Path, manifest: Manifest, source: str) -> Rewriter | None:
         ) from error
     for step in recipe.post_dedup_steps(source):
         for what, location in step.inputs().items():
-            if not is_as_made(found[location], what, manifest.inputs):
+            if not is_as_made(inputs[location], what, manifest.inputs):
                 raise RecipeError(
-                    f"{root}: {what} is {found[location].name} here, not the input with which the "
+                    f"{root}: {what} is {inputs[location].name} here, not the input with which the "
                     "corpus was made"
                 )
-    return load_rewriter(post_dedup_steps(recipe, source, found))
+    return load_rewriter(post_dedup_steps(recipe, source, inputs))

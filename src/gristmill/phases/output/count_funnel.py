@@ -20,7 +20,7 @@ def funnel_table(state: State) -> dict[str, Any]:
     """Count the funnel of a run whose phases are done."""
     recipe, verdicts_written = state.recipe, state.of(WRITE_VERDICTS)
     listed, written, assembled = state.one(FREQUENT_LINES), state.of(TOKENIZE), state.of(ASSEMBLE)
-    found = state.one(REPEATED_SUBSTRINGS)
+    substrings = state.one(REPEATED_SUBSTRINGS)
     total = sum(record.counts.documents for record in verdicts_written.values())
     reasons: dict[str, int] = {}
     for record in verdicts_written.values():
@@ -50,11 +50,11 @@ def funnel_table(state: State) -> dict[str, Any]:
             table["lines"][name] = sum(
                 getattr(record.counts.lines, name) for record in written.values()
             )
-    if found is not None:
+    if substrings is not None:
         table["substrings"] = {
-            "listed": found.counts.listed,
-            "listed_bytes": found.counts.bytes,
-            "listed_documents": found.counts.documents,
+            "listed": substrings.counts.listed,
+            "listed_bytes": substrings.counts.bytes,
+            "listed_documents": substrings.counts.documents,
         }
         for name in ("cut", "characters", "bytes", "documents", "emptied"):
             table["substrings"][name] = sum(
@@ -102,38 +102,40 @@ def _defaults(
     """
     if not any(step_name(table) == step and "by_language" in table for table in recipe.step):
         return {}
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for record in written.values():
         for label, count in record.counts.defaults.get(step, {}).items():
-            found[label] = found.get(label, 0) + count
-    return {"defaults": dict(sorted(found.items(), key=lambda entry: (-entry[1], entry[0])))}
+            counts[label] = counts.get(label, 0) + count
+    return {"defaults": dict(sorted(counts.items(), key=lambda entry: (-entry[1], entry[0])))}
 
 
 def _repeats_and_partitions(state: State) -> dict[str, Any]:
     """Return how often documents are repeated, and what partitions have, where the recipe asks."""
     tokens, assembled = state.recipe.tokens, state.of(ASSEMBLE)
     assert tokens is not None
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     if tokens.repeat is not None:
         starts: list[tuple[float | None, float]] = [*tokens.repeat.steps()]
         rows = []
         for place, (start, times) in enumerate([*starts, (None, tokens.repeat.otherwise)]):
             of_sources = [record.counts.repeats[place] for record in assembled.values()]
             counted = {
-                name: sum(getattr(one, name) for one in of_sources)
+                name: sum(getattr(source, name) for source in of_sources)
                 for name in RepeatCounts.__struct_fields__
             }
             rows.append({"from": start, "times": times, **counted})
-        found["repeats"] = {"by": tokens.repeat.by, "table": rows}
+        figures["repeats"] = {"by": tokens.repeat.by, "table": rows}
         for name in ("left_out", "left_out_tokens"):
-            found["repeats"][name] = sum(getattr(one.counts, name) for one in assembled.values())
+            figures["repeats"][name] = sum(
+                getattr(source.counts, name) for source in assembled.values()
+            )
     if tokens.partition is not None:
-        found["partitions"] = {
+        figures["partitions"] = {
             partition_name(state.recipe.source[place].name, label): counts
             for place, record in sorted(assembled.items())
             for label, counts in record.counts.partitions.items()
         }
-    return found
+    return figures
 
 
 def step_rates(state: State) -> dict[str, float]:

@@ -121,14 +121,14 @@ def _texts(column: pa.Array, name: str) -> pa.Array:
 
 
 def _label(label: str, name: str, partition: Partition) -> str:
-    found = partition.names.get(label, label)
-    if not re.fullmatch(LABEL, found):
+    folder = partition.names.get(label, label)
+    if not re.fullmatch(LABEL, folder):
         raise RecipeError(
             f"tokens.partition: {name} has the label {printable(label[:80])!r}, which cannot be "
             f"part of a folder's name ({LABEL_RULE}). Name it in "
             f'partition.names: {{ {msgspec.json.encode(label[:80]).decode()} = "..." }}'
         )
-    return found
+    return folder
 
 
 def check_labels(found: Mapping[str, int], source: str, partition: Partition) -> None:

@@ -40,9 +40,9 @@ def settle(state: State, finished: int) -> Plan:
     """
     shards: list[PlannedShard] = list(state.plan.shards)
     for name, target in state.recipe.targets().items():
-        found = _reached(state, name, target)
-        if found is not None:
-            shards = with_cut(shards, *found, finished)
+        cut = _reached(state, name, target)
+        if cut is not None:
+            shards = with_cut(shards, *cut, finished)
         elif find_cut(shards, name) is not None:
             shards = without_cut(shards, name)
     return Plan(shards=shards)
@@ -69,12 +69,12 @@ def _reached(state: State, source: str, target: int) -> tuple[int, TargetCut] | 
 
 def count_tokens(state: State) -> dict[str, tuple[int, int]]:
     """Of each source how many of its shards were tokenized, and their tokens."""
-    found: dict[str, tuple[int, int]] = {}
+    counts: dict[str, tuple[int, int]] = {}
     for number, record in state.of(TOKENIZE).items():
         name = state.plan.shards[number].source
-        count, tokens = found.get(name, (0, 0))
-        found[name] = (count + 1, tokens + record.counts.tokens)
-    return found
+        count, tokens = counts.get(name, (0, 0))
+        counts[name] = (count + 1, tokens + record.counts.tokens)
+    return counts
 
 
 def next_wave(

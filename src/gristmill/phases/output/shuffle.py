@@ -171,9 +171,10 @@ def _of_shards(task: SortTask, shards: list[RawShardTokens]) -> SortTask:
     numbers = [shard.number for shard in shards]
     values = [
         msgspec.structs.replace(
-            one, sha256={number: one.sha256[number] for number in numbers if number in one.sha256}
+            value,
+            sha256={number: value.sha256[number] for number in numbers if number in value.sha256},
         )
-        for one in task.values
+        for value in task.values
     ]
     return task._replace(shards=shards, values=values)
 
@@ -207,21 +208,21 @@ def tokenized(root: str, shard: RawShardTokens) -> list[TokenizedShard]:
     corpus, name = Corpus(Path(root)), shard_name(shard.number)
     table = proven(corpus.work / f"tokens/{name}.parquet", shard.sha256[len(SPLITS)])
     index = pq.read_table(table, use_threads=False)
-    found = []
+    splits = []
     for split, sha256 in zip(SPLITS, shard.sha256, strict=False):
         own = index.filter(pa.compute.equal(index["validation"], split == "val"))
         documents, lengths = (own[column].to_numpy() for column in ("document", "tokens"))
         path = corpus.work / f"tokens/{name}.{split}"
-        found.append(TokenizedShard(path, documents, lengths, sha256))
-    return found
+        splits.append(TokenizedShard(path, documents, lengths, sha256))
+    return splits
 
 
 def proven_tokens(root: str, shard: RawShardTokens) -> list[TokenizedShard]:
     """Return `tokenized`, its tokens checked as well. Raises Damaged."""
-    found = tokenized(root, shard)
-    for split, sha256 in zip(found, shard.sha256, strict=False):
+    splits = tokenized(root, shard)
+    for split, sha256 in zip(splits, shard.sha256, strict=False):
         proven(split.tokens, sha256)
-    return found
+    return splits
 
 
 def _times(
@@ -260,7 +261,7 @@ def _streams(
 
 def _values(task: SortTask, name: str) -> Values:
     """Return where the values of a name are."""
-    return next(one for one in task.values if one.name == name)
+    return next(value for value in task.values if value.name == name)
 
 
 def write_piece(task: PieceTask) -> WrittenPiece:

@@ -244,10 +244,10 @@ def tasks(state: State) -> Iterator[dict[int, TokenizeTask]]:
     if tokenizer:
         part = write_bytes(state.corpus.stage, f"tokenizer/{tokenizer.file_name}", tokenizer.data)
     listed = state.one(FREQUENT_LINES)
-    found = state.one(REPEATED_SUBSTRINGS)
+    substrings = state.one(REPEATED_SUBSTRINGS)
     spans = {}
-    if found is not None:
-        path, sha256 = state.corpus.find(SUBSTRINGS), found.parts[0].sha256
+    if substrings is not None:
+        path, sha256 = state.corpus.find(SUBSTRINGS), substrings.parts[0].sha256
         spans = span_cuts(recipe.deduplicate, path, sha256, list(processed))
     copied = state.one(DEDUPLICATE) is not None and tokenizer is None
     copies = digests(found_in(state.corpus), list(processed)) if copied else {}

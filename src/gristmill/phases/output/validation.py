@@ -41,16 +41,16 @@ def caveat(recipe: Recipe) -> str | None:
     tokens, settings = recipe.tokens, recipe.deduplicate
     if tokens is None or tokens.validation <= 0.0:
         return None
-    found = "validation may have near-duplicates in training: "
+    prefix = "validation may have near-duplicates in training: "
     if settings is None or settings.near is None:
-        return found + "the recipe does not look for any. [deduplicate] near = {} does"
+        return prefix + "the recipe does not look for any. [deduplicate] near = {} does"
     if tokens.order == "append":
-        return found + (
+        return prefix + (
             'with order = "append" documents never move between shards that are written. '
             'order = "shuffled" keeps them in training'
         )
     if settings.scope == "source" and len(recipe.source) > 1:
-        return found + (
+        return prefix + (
             'with scope = "source" documents of different sources are not compared. '
             'scope = "corpus" compares all'
         )
@@ -61,5 +61,5 @@ def caveat(recipe: Recipe) -> str | None:
     ]
     if alone:
         more = f" and {len(alone) - 3} more" if len(alone) > 3 else ""
-        return found + (f"deduplicate.by_language looks for none in {', '.join(alone[:3])}{more}")
+        return prefix + (f"deduplicate.by_language looks for none in {', '.join(alone[:3])}{more}")
     return None

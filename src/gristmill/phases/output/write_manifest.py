@@ -281,13 +281,13 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
 
 def _withdrawn(state: State) -> bytes | None:
     """Return the documents that the recipe's lists of withdrawn ones name; None: no list."""
-    steps = [step for one in state.recipe.source for step in state.recipe.all_steps(one.name)]
+    steps = [step for entry in state.recipe.source for step in state.recipe.all_steps(entry.name)]
     lists = {step.list_ for step in steps if isinstance(step, Withdrawn)}
     read = [read_list(Path(state.inputs[name].path).read_bytes(), name) for name in sorted(lists)]
     if not read:
         return None
-    urls = {number: url for one in read for number, url in one.urls.items()}
-    return write_list(urls, set().union(*(one.alone for one in read)))
+    urls = {number: url for entry in read for number, url in entry.urls.items()}
+    return write_list(urls, set().union(*(entry.alone for entry in read)))
 
 
 def _with_rows(state: State) -> Plan:
@@ -304,7 +304,7 @@ def _with_rows(state: State) -> Plan:
 
 def _raw_shards(state: State, plan: Plan) -> list[RawShard]:
     processed, written = state.of(PROCESS), state.of(WRITE_VERDICTS)
-    found = []
+    shards = []
     for shard in plan.shards:
         known: dict[str, Any] = {
             "number": shard.number,
@@ -320,10 +320,10 @@ def _raw_shards(state: State, plan: Plan) -> list[RawShard]:
             counts["decoding"] = counts["decoding"] or msgspec.UNSET
             del counts["first_rows"]
             kept = written[shard.number].counts.kept
-            found.append(RawShard(**known, **counts, unique_documents=kept))
+            shards.append(RawShard(**known, **counts, unique_documents=kept))
         else:
-            found.append(RawShard(**known, missing=shard.missing))
-    return found
+            shards.append(RawShard(**known, missing=shard.missing))
+    return shards
 
 
 def _about(state: State, rates: dict[str, float]) -> dict[str, Any]:

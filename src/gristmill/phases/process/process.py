@@ -68,19 +68,19 @@ def tasks(state: State) -> Iterator[dict[int, ProcessTask]]:
     """
     sources = {source.name: source for source in state.recipe.source}
     pages = {source.name: _takes_pages(state, source) for source in state.recipe.source}
-    found = {
+    shard_tasks = {
         shard.number: _task(state, sources[shard.source], shard, pages=pages[shard.source])
         for shard in state.plan.shards
         if shard.missing is None and shard.sha256 is not None
     }
-    of = {number: sources[state.plan.shards[number].source] for number in found}
-    yield {number: task for number, task in found.items() if of[number].limit is None}
+    of = {number: sources[state.plan.shards[number].source] for number in shard_tasks}
+    yield {number: task for number, task in shard_tasks.items() if of[number].limit is None}
     for source in sources.values():
         left = source.limit
         if left is None:
             continue
-        for number in [number for number in found if of[number] is source]:
-            yield {number: msgspec.structs.replace(found[number], limit=left)}
+        for number in [number for number in shard_tasks if of[number] is source]:
+            yield {number: msgspec.structs.replace(shard_tasks[number], limit=left)}
             if number in state.of(PROCESS):
                 left -= state.of(PROCESS)[number].counts.raw.documents
 

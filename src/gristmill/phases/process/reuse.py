@@ -100,23 +100,23 @@ class Old:
         signatures = self._signatures and _SortedBatches(
             read_batches(self._find("signatures")), self._signatures
         )
-        found = self._found()
+        batches = self._found()
         for measures, verdicts in self._rows():
             said = redecide(measures, verdicts, steps, everything=everything)
             part = self._stretch(
                 measures, verdicts, said, fresh, steps, samples, documents, signatures, everything
             )
-            left = {step: [self._left(step, rows, part, fresh)] for step, rows in found.items()}
+            left = {step: [self._left(step, rows, part, fresh)] for step, rows in batches.items()}
             yield part._replace(found=left)
 
     def _found(self) -> "dict[str, _SortedBatches]":
         """By step what its own table holds."""
-        found = {}
+        batches = {}
         for step, folder in self._tables.items():
             if f"{folder}/{self._name}.parquet" in self._parts:  # else it is of another recipe
                 path = self._find(folder)
-                found[step] = _SortedBatches(read_batches(path), pq.read_schema(path))
-        return found
+                batches[step] = _SortedBatches(read_batches(path), pq.read_schema(path))
+        return batches
 
     def _left(
         self, step: str, found: "_SortedBatches", judged: Judged, fresh: Judged | None
@@ -235,7 +235,7 @@ def _between(judged: Judged, first: int, last: int) -> Judged:
         cut(judged.verdicts),
         cut(judged.measures),
         [cut(rows) for rows in judged.dropped],
-        {step: [cut(rows) for rows in found] for step, found in judged.found.items()},
+        {step: [cut(rows) for rows in batches] for step, batches in judged.found.items()},
     )
 
 
@@ -249,11 +249,11 @@ def _gather(judged: list[Judged]) -> Judged | None:
         _joined([getattr(part, name) for part in judged])
         for name in ("kept", "verdicts", "measures")
     )
-    found: dict[str, list[pa.RecordBatch]] = {}
+    tables: dict[str, list[pa.RecordBatch]] = {}
     for part in judged:
         for step, batches in part.found.items():
-            found.setdefault(step, []).extend(batches)
-    joined = {step: [_joined(batches)] for step, batches in found.items()}
+            tables.setdefault(step, []).extend(batches)
+    joined = {step: [_joined(batches)] for step, batches in tables.items()}
     return Judged(kept, verdicts, measures, dropped, joined)
 
 

@@ -168,30 +168,32 @@ def judge_whole(
 
     `work` is for what is needed on the way.
     """
-    found = CorpusFiltered(np.empty(0, np.int64), np.empty(0), np.empty(0, np.int8), [], [], [], [])
+    result = CorpusFiltered(
+        np.empty(0, np.int64), np.empty(0), np.empty(0, np.int8), [], [], [], []
+    )
     for place, (step, rule, numbers, inputs) in enumerate(rules):
-        kept = [_ShardFiles(shards[number], found.documents) for number in numbers]
+        kept = [_ShardFiles(shards[number], result.documents) for number in numbers]
         answer = rule.ask(kept, inputs, relations, work)
-        documents = np.concatenate([found.documents, answer.documents])
+        documents = np.concatenate([result.documents, answer.documents])
         order = np.argsort(documents, kind="stable")
-        marks = np.concatenate([found.rules, np.full(len(answer.documents), place, np.int8)])
-        listed = list(found.listed)
+        marks = np.concatenate([result.rules, np.full(len(answer.documents), place, np.int8)])
+        listed = list(result.listed)
         if answer.ngrams is not None:
             places = pa.array(np.full(len(answer.ngrams), place))
             listed.append(answer.ngrams.add_column(0, LISTED.field(0), places).cast(LISTED))
-        found = CorpusFiltered(
+        result = CorpusFiltered(
             documents[order],
-            np.concatenate([found.values, answer.values])[order],
+            np.concatenate([result.values, answer.values])[order],
             marks[order],
-            [*found.thresholds, answer.threshold],
-            [*found.reports, {"step": step.name, **answer.report}],
+            [*result.thresholds, answer.threshold],
+            [*result.reports, {"step": step.name, **answer.report}],
             listed,
             [
-                *found.tables,
+                *result.tables,
                 *((step.name, number, path) for number, path in sorted(answer.tables.items())),
             ],
         )
-    return found
+    return result
 
 
 class CorpusRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -249,27 +251,27 @@ def corpus_filters(
         shards[number] = Shard(measures, tables, partial(_kept, verdicts))
     relations = partial(session.open, work / "spill", [work])
     rules = task.rules.made()
-    found = judge_whole(rules, shards, relations, work)
-    on_progress(len(found.documents))
+    result = judge_whole(rules, shards, relations, work)
+    on_progress(len(result.documents))
     parts = []
-    for step, number, path in found.tables:
+    for step, number, path in result.tables:
         at = f"tables/{step}/{shard_name(number)}.parquet"
         with writing_table(corpus.stage, at, pq.read_schema(path)) as (table, written):
             for batch in read_batches(path):
                 table.write(batch)
         parts += written
     shutil.rmtree(work)
-    drops = sort_drops(found, [rule.reason for rule in rules])
+    drops = sort_drops(result, [rule.reason for rule in rules])
     with writing_table(corpus.work, DROPPED, DROPS) as (table, part):
         for batch in drops.to_batches(max_chunksize=1 << 16):
             table.write(batch)
-    parts.append(write_json(corpus.stage, RULES, found.reports))
-    if found.listed:
+    parts.append(write_json(corpus.stage, RULES, result.reports))
+    if result.listed:
         with writing_table(corpus.stage, NGRAMS, LISTED) as (table, listed):
-            for batch in pa.concat_tables(found.listed).to_batches(max_chunksize=1 << 16):
+            for batch in pa.concat_tables(result.listed).to_batches(max_chunksize=1 << 16):
                 table.write(batch)
         parts += listed
-    counts = CorpusFilterCounts(rows=len(found.documents), seconds=time.perf_counter() - start)
+    counts = CorpusFilterCounts(rows=len(result.documents), seconds=time.perf_counter() - start)
     return Output(counts, parts, part)
 
 

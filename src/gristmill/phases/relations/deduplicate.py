@@ -56,9 +56,9 @@ def open_all(settings: Deduplicate | None, folder: Path) -> list[ReferenceCorpus
 
     Raises RecipeError, VerificationError.
     """
-    found: list[ReferenceCorpus] = []
+    corpora: list[ReferenceCorpus] = []
     if settings is None:
-        return found
+        return corpora
     for name in settings.against:
         root = (folder / name).absolute()
         finished = Corpus(root).finished() if root.is_dir() else None
@@ -71,10 +71,10 @@ def open_all(settings: Deduplicate | None, folder: Path) -> list[ReferenceCorpus
                     f"{FORMAT_VERSIONS[made]}: texts and signatures may "
                     "differ. Run its recipe again"
                 )
-        first = found[-1].end if found else 0
+        first = corpora[-1].end if corpora else 0
         digest = hashlib.sha256(finished[1]).hexdigest()
-        found.append(open_reference(root, finished[0], digest, settings, first))
-    return found
+        corpora.append(open_reference(root, finished[0], digest, settings, first))
+    return corpora
 
 
 def folders(settings: Deduplicate) -> list[str]:
@@ -148,7 +148,7 @@ def tasks(state: State) -> Iterator[dict[int, DeduplicateTask]]:
         deduplicate=msgspec.structs.replace(settings, against=[]),
         against=settings.against,
         folder=str(state.folder),
-        digests=[one.digest for one in state.older],
+        digests=[corpus.digest for corpus in state.older],
         read=[
             record.part(name)
             for record in processed.values()
@@ -228,13 +228,13 @@ def find_duplicates(
 
 def _with_cut(corpus: Corpus, cut: list[int], dropped: np.ndarray | None) -> np.ndarray | None:
     """Return what is left out already, and the documents of each shard from one on."""
-    found = [] if dropped is None else [dropped]
+    arrays = [] if dropped is None else [dropped]
     for first in cut:
         name = shard_name(first >> 32)
         table = pq.read_table(corpus.find(f"signatures/{name}.parquet"), columns=["document"])
         documents = table["document"].to_numpy()
-        found.append(documents[np.searchsorted(documents, first) :])
-    return np.unique(np.concatenate(found)) if found else None
+        arrays.append(documents[np.searchsorted(documents, first) :])
+    return np.unique(np.concatenate(arrays)) if arrays else None
 
 
 def _write_similar(

@@ -56,13 +56,13 @@ def find_differing(settings: Deduplicate, tables: Iterable[ShardTables]) -> Diff
             own = ~np.isnan(thresholds[places])
             columns[2].append(documents[own])
             columns[3].append(thresholds[places[own]])
-    found = Differing(*map(np.concatenate, columns))
-    order = np.argsort(found.documents)
+    result = Differing(*map(np.concatenate, columns))
+    order = np.argsort(result.documents)
     return Differing(
-        np.sort(found.not_exact),
-        np.sort(found.not_near),
-        found.documents[order],
-        found.thresholds[order],
+        np.sort(result.not_exact),
+        np.sort(result.not_near),
+        result.documents[order],
+        result.thresholds[order],
     )
 
 
@@ -79,6 +79,6 @@ def with_thresholds(drops: pa.Table, settings: Deduplicate, differing: Differing
     """Drops with the threshold that each was found by, where thresholds differ by language."""
     if settings.near is None or not len(differing.documents):
         return drops
-    found = differing.thresholds_of(drops["document"].to_numpy(), settings.near.threshold)
-    thresholds = pc.if_else(pc.equal(drops["reason"], NEAR), pa.array(found), pa.scalar(1.0))
+    values = differing.thresholds_of(drops["document"].to_numpy(), settings.near.threshold)
+    thresholds = pc.if_else(pc.equal(drops["reason"], NEAR), pa.array(values), pa.scalar(1.0))
     return drops.append_column(THRESHOLD, thresholds)

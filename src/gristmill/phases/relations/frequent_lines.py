@@ -161,8 +161,8 @@ def list_frequent(task: ListTask, on_progress: Callable[[int], None], session: S
         tables.append(line_counts.CountedShard(read[-2][0], read[-1][0], scope))
     prove_all(read, session.threads)
     with writing_table(corpus.stage, LIST, line_counts.LISTED) as (table, part):
-        found = line_counts.frequent(tables, task.lines, work, opener=session.open)
-        for batch in found:
+        batches = line_counts.frequent(tables, task.lines, work, opener=session.open)
+        for batch in batches:
             sources = pa.array(
                 [task.sources.get(scope) for scope in batch["scope"].to_pylist()], pa.string()
             )

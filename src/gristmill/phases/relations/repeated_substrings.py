@@ -140,7 +140,7 @@ def find_substrings(
     bits = repeated_spans.partition_bits(runs, task.size)
     files = []
     for made in session.map(
-        _write_members, [one._replace(repeated=repeated, bits=bits) for one in shards]
+        _write_members, [shard._replace(repeated=repeated, bits=bits) for shard in shards]
     ):
         files.append(made)
         on_progress(0)

@@ -83,7 +83,7 @@ def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
     """Yield a task for each shard that was processed."""
     near = state.recipe.deduplicate.near if state.recipe.deduplicate else None
     filtered, deduplicated = state.one(CORPUS_FILTERS), state.one(DEDUPLICATE)
-    tables = tuple(one.work[0].sha256 if one else None for one in (filtered, deduplicated))
+    tables = tuple(result.work[0].sha256 if result else None for result in (filtered, deduplicated))
     processed = state.of(PROCESS)
     rows = [
         row_digests(proven(state.corpus.work_file(path), sha256), list(processed)) if sha256 else {}
@@ -104,8 +104,8 @@ def tasks(state: State) -> Iterator[dict[int, VerdictsTask]]:
             corpus_filtered=rows[0].get(number),
             drops=rows[1].get(number),
             cut=shards[number].cut,
-            defaults=DefaultsTask(measures=record.part("measures/"), steps=found)
-            if (found := differing[shards[number].source])
+            defaults=DefaultsTask(measures=record.part("measures/"), steps=steps)
+            if (steps := differing[shards[number].source])
             else None,
             tables=(tables[0], tables[1]),
         )
@@ -118,19 +118,19 @@ def row_digests(path: Path, numbers: list[int]) -> dict[int, str]:
     column its values, a text as its place among the texts of these rows in the order in which they
     come, and then these texts.
     """
-    found = {number: hashlib.sha256() for number in numbers}
+    digests = {number: hashlib.sha256() for number in numbers}
     waiting: list[pa.RecordBatch] = []  # of the shard that the last batch ended in
     for batch in read_batches(path):
         shards = batch["document"].to_numpy() >> schema.ROW_BITS
         starts = np.flatnonzero(np.diff(shards, prepend=-1)).tolist()
         for first, end in zip(starts, [*starts[1:], len(batch)], strict=True):
             if waiting and waiting[-1]["document"][0].as_py() >> schema.ROW_BITS != shards[first]:
-                _add(found, waiting)
+                _add(digests, waiting)
                 waiting = []
             waiting.append(batch.slice(first, end - first))
     if waiting:
-        _add(found, waiting)
-    return {number: digest.hexdigest() for number, digest in found.items()}
+        _add(digests, waiting)
+    return {number: digest.hexdigest() for number, digest in digests.items()}
 
 
 def _add(found: dict[int, Any], batches: list[pa.RecordBatch]) -> None:
@@ -198,14 +198,14 @@ def _read_drops(corpus: Corpus, task: VerdictsTask) -> pa.Table:
     """Return what was dropped of a shard since it was processed: FILLED, sorted by document."""
     low, high = schema.first_document(task.number), schema.first_document(task.number + 1)
     own = [("document", ">=", low), ("document", "<", high)]
-    found = [FILLED.empty_table()]
+    tables = [FILLED.empty_table()]
     filtered, duplicates = task.tables
     if filtered is not None:
         table = pq.read_table(
             proven(corpus.work / DROPPED, filtered), filters=own, use_threads=False
         )
         nothing = [pa.nulls(len(table), FILLED.field(name).type) for name in FILLED.names[4:]]
-        found.append(pa.table([*table.columns, *nothing], schema=FILLED))
+        tables.append(pa.table([*table.columns, *nothing], schema=FILLED))
     if duplicates is not None:
         table = pq.read_table(
             proven(corpus.work / DUPLICATES, duplicates), filters=own, use_threads=False
@@ -215,7 +215,7 @@ def _read_drops(corpus: Corpus, task: VerdictsTask) -> pa.Table:
         named = {"value": table["similarity"]}
         if "threshold" not in table.column_names:  # one for all languages
             named["threshold"] = threshold
-        found.append(
+        tables.append(
             pa.table(
                 [
                     named.get(name, table[name] if name in table.column_names else None)
@@ -224,7 +224,7 @@ def _read_drops(corpus: Corpus, task: VerdictsTask) -> pa.Table:
                 schema=FILLED,
             )
         )
-    return pa.concat_tables(found).sort_by("document")
+    return pa.concat_tables(tables).sort_by("document")
 
 
 def _fill(batch: pa.RecordBatch, drops: pa.Table) -> pa.RecordBatch:

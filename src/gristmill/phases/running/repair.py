@@ -26,13 +26,13 @@ def mended(corpus: Corpus, progress: Progress, phases: Callable[[], Result]) -> 
     """Run phases that skip what is done; again where one finds damage. Raises MachineError where a
     file is damaged again and again.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     while True:
         try:
             return phases()
         except Damaged as error:
-            found[str(error)] += 1
-            if found[str(error)] == MOST or found.total() > 100:
+            counts[str(error)] += 1
+            if counts[str(error)] == MOST or counts.total() > 100:
                 raise MachineError(
                     f"{error}. It was made anew, and is damaged again: the disk does not "
                     "give back what was written to it. "

@@ -166,22 +166,22 @@ def _widen(start: int, end: int, starts: list[int], ends: list[int]) -> None:
 def _of(name: str, counts: dict[str, int], rows: pa.Table, named: set[Key]) -> dict[str, Any]:
     own = rows.filter(pc.equal(rows["benchmark"], name))
     there = len(np.unique(own["item"].to_numpy()))
-    found = len({item for benchmark, item, _ in named if benchmark == name})
+    hits = len({item for benchmark, item, _ in named if benchmark == name})
     documents = len({document for benchmark, _, document in named if benchmark == name})
-    return {"name": name, **counts, "found": found, "shared": there - found, "documents": documents}
+    return {"name": name, **counts, "found": hits, "shared": there - hits, "documents": documents}
 
 
 def _items(rows: pa.Table) -> list[dict[str, Any]]:
-    found: dict[tuple[str, int], dict[str, Any]] = {}
+    entries: dict[tuple[str, int], dict[str, Any]] = {}
     names = tuple("document overlap matched ngrams field similarity start end context".split())
     for row in rows.to_pylist():
         key = row["benchmark"], row["item"]
-        entry = found.setdefault(
+        entry = entries.setdefault(
             key,
             {"benchmark": row["benchmark"], "item": row["item"], "id": row["id"], "documents": []},
         )
         entry["documents"].append({name: row[name] for name in names})
-    return list(found.values())
+    return list(entries.values())
 
 
 def _refuse_unknown(
@@ -204,11 +204,13 @@ def _refuse_unknown(
 def lines(answer: dict[str, Any]) -> list[str]:
     """For people."""
     out = [f"{'benchmark':<24}" + "".join(f"{name:>11}" for name in COUNTS)]
-    for one in answer["benchmarks"]:
+    for benchmark in answer["benchmarks"]:
         # An older corpus does not have all of them.
         out.append(
-            f"{one['name']:<24}"
-            + "".join(f"{one[name]:>11,}" if name in one else f"{'-':>11}" for name in COUNTS)
+            f"{benchmark['name']:<24}"
+            + "".join(
+                f"{benchmark[name]:>11,}" if name in benchmark else f"{'-':>11}" for name in COUNTS
+            )
         )
     items = answer.get("items", [])
     for entry in items[:MOST]:

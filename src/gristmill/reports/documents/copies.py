@@ -41,12 +41,12 @@ def copies(*corpora: Path | str) -> pa.RecordBatchReader:
     """
     if not corpora:
         raise RecipeError("copies: name at least one corpus")
-    found = [(Path(corpus), *_finished(Path(corpus))) for corpus in corpora]
-    by_digest = {digest: (root, manifest) for root, manifest, digest in found}
-    if len(by_digest) < len(found):
+    records = [(Path(corpus), *_finished(Path(corpus))) for corpus in corpora]
+    by_digest = {digest: (root, manifest) for root, manifest, digest in records}
+    if len(by_digest) < len(records):
         raise RecipeError("copies: a corpus is named twice")
     foreign = _foreign(
-        {digest: root for digest, (root, _) in by_digest.items()}, strict=len(found) > 1
+        {digest: root for digest, (root, _) in by_digest.items()}, strict=len(records) > 1
     )
     rows = (
         batch

@@ -33,8 +33,8 @@ class DocumentMap:
         """Return a map of documents like these: of the first FITTED texts that are not empty."""
         held, rows = [np.empty((0, BUCKETS), np.float32)], 0
         for some in texts:
-            found = _counts(some)
-            held.append(found[found.any(axis=1)][: FITTED - rows])
+            vectors = _counts(some)
+            held.append(vectors[vectors.any(axis=1)][: FITTED - rows])
             rows += len(held[-1])
             if rows >= FITTED:
                 break
@@ -73,11 +73,11 @@ def _counts(texts: pa.Array) -> np.ndarray:
     offsets, buckets = features(*normalise(*utf8_buffers(texts.fill_null(""))), bits=BITS)
     rows = np.repeat(np.arange(len(texts)), np.diff(offsets))
     places = rows * BUCKETS + (buckets[: len(rows)] & (BUCKETS - 1))
-    found = np.bincount(places, minlength=len(texts) * BUCKETS)
-    return found.reshape(len(texts), BUCKETS).astype(np.float32)
+    counts = np.bincount(places, minlength=len(texts) * BUCKETS)
+    return counts.reshape(len(texts), BUCKETS).astype(np.float32)
 
 
 def _units(counts: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Counts weighted, each row of length 1: (n, BUCKETS) float64."""
-    found = np.log1p(counts) * weights
-    return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12))
+    vectors = np.log1p(counts) * weights
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))

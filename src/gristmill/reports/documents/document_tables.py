@@ -115,11 +115,11 @@ class Languages:
 
     def documents(self, tokens: RowValues) -> np.ndarray:
         """Return how many documents of each group have tokens: (groups,) int64."""
-        found = np.zeros(len(self.names), np.int64)
+        counts = np.zeros(len(self.names), np.int64)
         for number in range(len(tokens.starts) - 1):
             here = self._rows.of_shard(number)[tokens.of_shard(number) > 0]
-            found += np.bincount(here, minlength=len(found))
-        return found
+            counts += np.bincount(here, minlength=len(counts))
+        return counts
 
 
 def group_languages(corpus: TokenCorpus, most: int, stack: ExitStack) -> Languages | None:
@@ -139,13 +139,13 @@ def group_languages(corpus: TokenCorpus, most: int, stack: ExitStack) -> Languag
             for entry in pc.value_counts(batch[LANGUAGE]).to_pylist():
                 counted[entry["values"] or ""] += entry["counts"]
     counted.pop("", None)
-    found = sorted(counted, key=lambda name: (-counted[name], name))
-    own = found if len(found) < most else found[: most - 2]
-    names = [None, *own, *([OTHERS] if len(own) < len(found) else [])]
-    groups = np.array([names.index(name) if name in own else len(names) - 1 for name in found])
+    languages = sorted(counted, key=lambda name: (-counted[name], name))
+    own = languages if len(languages) < most else languages[: most - 2]
+    names = [None, *own, *([OTHERS] if len(own) < len(languages) else [])]
+    groups = np.array([names.index(name) if name in own else len(names) - 1 for name in languages])
     rows = RowValues(corpus, "u1")
     stack.callback(rows.close)
-    values = pa.array(found, pa.string())
+    values = pa.array(languages, pa.string())
     for shard, path in tables:
         place = rows.of_shard(shard.number)
         for batch in read_batches(path, ["document", LANGUAGE]):
@@ -211,7 +211,7 @@ class Domains:
     def _of_shard(self, shard: RawShard, path: Path) -> pa.Table:
         tokens = self.tokens.of_shard(shard.number)
         names: dict[str, str] = {}
-        found = []
+        batches = []
         for batch in read_batches(path, ["document", "url"]):
             own = tokens[batch["document"].to_numpy() & (schema.MOST_ROWS - 1)]
             urls = pc.fill_null(batch["url"], "").filter(pa.array(own > 0))
@@ -225,8 +225,8 @@ class Domains:
             values = pa.array(domains, pa.string()).take(heads.indices)
             ones = np.ones(len(urls), np.int64)
             columns = [values, pa.array(ones), pa.array(own[own > 0])]
-            found.append(pa.RecordBatch.from_arrays(columns, schema=DOMAINS))
-        return pa.Table.from_batches(found, DOMAINS)
+            batches.append(pa.RecordBatch.from_arrays(columns, schema=DOMAINS))
+        return pa.Table.from_batches(batches, DOMAINS)
 
     def _spill(self, table: pa.Table) -> None:
         """Put domains on disk, those of one name in one file."""

@@ -170,10 +170,10 @@ def _sizes(copies: Path, kept: int) -> list[dict[str, int]]:
 def _clusters(
     state: _CorpusFiles, verdicts: dict[int, Path], copies: Path, top: int, documents: int
 ) -> list[dict[str, Any]]:
-    found = clusters.largest(copies, top)
-    samples = clusters.members(verdicts.values(), [cluster.keeper for cluster in found], SAMPLE)
+    groups = clusters.largest(copies, top)
+    samples = clusters.members(verdicts.values(), [cluster.keeper for cluster in groups], SAMPLE)
     result: list[dict[str, Any]] = []
-    for keeper, size in found:
+    for keeper, size in groups:
         named, sample = samples[keeper]
         if named != size - 1:
             raise VerificationError(
@@ -190,7 +190,7 @@ def _clusters(
                 "lines": None,
             }
         )
-    shown = [keeper for keeper, _ in found] + [
+    shown = [keeper for keeper, _ in groups] + [
         row["document"] for cluster in result for row in cluster["sample"]
     ]
     urls = clusters.collect_urls(verdicts, shown)

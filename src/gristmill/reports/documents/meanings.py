@@ -23,11 +23,11 @@ def explain(name: str) -> list[dict[str, Any]]:
     several rules of a filter `rules`. Raises RecipeError if there is no such name.
     """
     asked = name.strip().strip("[]").removeprefix("step.")
-    found = list(_all(asked.partition(".")[0]))
-    answers = [one for one in found if one["name"] == asked or _is_in(one, asked)]
-    answers = answers or [one for one in found if matches(one["name"], asked)]
+    entries = list(_all(asked.partition(".")[0]))
+    answers = [entry for entry in entries if entry["name"] == asked or _is_in(entry, asked)]
+    answers = answers or [entry for entry in entries if matches(entry["name"], asked)]
     if not answers:
-        known = {one["name"] for one in found} or {
+        known = {entry["name"] for entry in entries} or {
             *tables(),
             *ROOMS,
             *SOURCE_FORMATS.names(),
@@ -86,13 +86,13 @@ def _of_key(name: str, what: str, key: Key) -> dict[str, Any]:
 
 def lines(answers: list[dict[str, Any]]) -> list[str]:
     """Return answers as lines of text."""
-    found = []
-    for one in answers:
-        said = [one["what"]]
-        if "type" in one:
-            default = one["default"]
-            said += [one["type"], "required" if default is None else f"default {default}"]
-        if "rules" in one:
-            said.append(f"with rules = {one['rules']}")
-        found += [f"{one['name']}   ({'; '.join(said)})", f"  {one['meaning']}"]
-    return found
+    rows = []
+    for answer in answers:
+        said = [answer["what"]]
+        if "type" in answer:
+            default = answer["default"]
+            said += [answer["type"], "required" if default is None else f"default {default}"]
+        if "rules" in answer:
+            said.append(f"with rules = {answer['rules']}")
+        rows += [f"{answer['name']}   ({'; '.join(said)})", f"  {answer['meaning']}"]
+    return rows

@@ -27,12 +27,12 @@ def frequent(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
             f"{root}: it has no list of lines. Add [deduplicate.lines] to its recipe, for example "
             "with most = 10"
         )
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for batch in read_batches(root / LIST):
-        found += batch.slice(0, top - len(found)).to_pylist()
-        if len(found) >= top:
+        rows += batch.slice(0, top - len(rows)).to_pylist()
+        if len(rows) >= top:
             break
-    return {**manifest.funnel["lines"], "lines": found}
+    return {**manifest.funnel["lines"], "lines": rows}
 
 
 def lines(result: dict[str, Any]) -> list[str]:

@@ -42,12 +42,12 @@ def repeated(corpus: Path | str, *, top: int = TOP) -> dict[str, Any]:
     rows = kept.to_pylist()
     add_texts(root, manifest, rows)
     seen: set[str] = set()
-    found: list[dict[str, Any]] = []
+    spans: list[dict[str, Any]] = []
     for row in rows:
         if row["text"] is None or row["text"] not in seen:
             seen.add(row["text"] or "")
-            found.append(row)
-    return {**manifest.funnel["substrings"], "spans": found[:top]}
+            spans.append(row)
+    return {**manifest.funnel["substrings"], "spans": spans[:top]}
 
 
 def _most_places(spans: pa.Table, most: int) -> pa.Table:

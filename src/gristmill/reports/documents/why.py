@@ -75,10 +75,10 @@ def parse_document(document: str) -> int | None:
 
 
 def _rows(path: Path, field: str, value: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for batch in read_batches(path):
-        found += batch.filter(pc.fill_null(pc.equal(batch[field], value), False)).to_pylist()
-    return found
+        rows += batch.filter(pc.fill_null(pc.equal(batch[field], value), False)).to_pylist()
+    return rows
 
 
 def _part(root: Path, folder: str, document: int) -> Path:
@@ -91,12 +91,12 @@ def _by_number(root: Path, number: int) -> list[dict[str, Any]]:
 
 
 def _by_url(root: Path, manifest: Manifest, url: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for shard in manifest.raw_shards:
         path = root / f"verdicts/{shard_name(shard.number)}.parquet"
         if path.exists():
-            found += _rows(path, "url", url)
-    return found
+            rows += _rows(path, "url", url)
+    return rows
 
 
 def _answer(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str, Any]:
@@ -119,9 +119,9 @@ def _answer(root: Path, manifest: Manifest, verdict: dict[str, Any]) -> dict[str
         result["keeper_url"] = keeper[0]["url"] if keeper else None
     copies = root / "duplicates/copies.parquet"
     if copies.exists():
-        found = read_rows(copies, filters=[("keeper", "==", document)])
-        found = found.filter(pc.is_null(found["keeper_corpus"]))
-        result["copies"] = found["copies"][0].as_py() if len(found) else 0
+        rows = read_rows(copies, filters=[("keeper", "==", document)])
+        rows = rows.filter(pc.is_null(rows["keeper_corpus"]))
+        result["copies"] = rows["copies"][0].as_py() if len(rows) else 0
     asked = manifest.recipe.get("tokens") or {}
     if verdict["reason"] is None and ("repeat" in asked or "partition" in asked):
         result["tokens"] = _in_tokens(root, manifest, shard.source, document)
@@ -144,7 +144,7 @@ def _parent_field(manifest: Manifest, source: str) -> str:
 
 def _in_tokens(root: Path, manifest: Manifest, source: str, document: int) -> dict[str, int]:
     """Return how often a document is in its source's token shards: by where a copy begins."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     last: dict[str, int] = {}  # by folder and split: the number that ends the shard before
     for part in manifest.parts:
         folder, _, name = part.path.rpartition("/")
@@ -157,9 +157,9 @@ def _in_tokens(root: Path, manifest: Manifest, source: str, document: int) -> di
         if count and last.get(stream) == document == int(numbers[0]):
             count -= 1
         if count:
-            found[part.path.removesuffix(".docs") + ".bin"] = count
+            counts[part.path.removesuffix(".docs") + ".bin"] = count
         last[stream] = int(numbers[-1])
-    return found
+    return counts
 
 
 def _one(path: Path, document: int) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def check_imported(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
     wrong += _token_format(root, manifest, sound)
     wrong += [*_funnel(manifest), *_counts(manifest)]
     documents = set[int]()
-    found = 0
+    total = 0
     last = -1
     for part in manifest.parts:
         if not part.path.startswith("tokens/") or not part.path.endswith(".docs"):
@@ -76,13 +76,13 @@ def check_imported(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
         if {part.path, shard} <= sound and manifest.tokens is not None:
             table = np.fromfile(root / part.path, "<i8")
             numbers, ends = table[: len(table) // 2], table[len(table) // 2 :]
-            found += len(numbers) - int(len(numbers) > 0 and int(numbers[0]) == last)
+            total += len(numbers) - int(len(numbers) > 0 and int(numbers[0]) == last)
             last = int(numbers[-1]) if len(numbers) else last
             documents |= set(np.unique(numbers >> 32).tolist())
             wrong += _imported_shard(root / shard, shard, manifest.tokens, ends)
-    if found != manifest.funnel.get("documents"):
+    if total != manifest.funnel.get("documents"):
         wrong.append(
-            f"funnel.documents: {manifest.funnel.get('documents')}, and the shards hold {found}"
+            f"funnel.documents: {manifest.funnel.get('documents')}, and the shards hold {total}"
         )
     for file in sorted(documents - set(range(len(manifest.imported.files)))):
         wrong.append(f"tokens: documents of file {file}, and `imported` names no such file")
@@ -139,19 +139,19 @@ def _token_format(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
     if isinstance(manifest.imported, Imported):
         # Of imported tokens the documents say it, which check_imported reads.
         own = msgspec.structs.replace(own, end_of_text_side=manifest.tokens.end_of_text_side)
-    stated, found = msgspec.to_builtins([manifest.tokens, own])
+    stated, own_format = msgspec.to_builtins([manifest.tokens, own])
     return [
         f"{place}: {left!r}, and {names[0]} says {right!r}"
-        for place, left, right in _differences("tokens", stated, found)
+        for place, left, right in _differences("tokens", stated, own_format)
     ]
 
 
 def check_links(root: Path) -> list[str]:
     """Return the links among a corpus' files: a link is an error: its target is elsewhere."""
-    found = [path.relative_to(root).as_posix() for path in links(root, work=False)]
+    names = [path.relative_to(root).as_posix() for path in links(root, work=False)]
     return [
         f"{name}: a link, and not the {'file' if name in PROOFS else 'part or folder'} itself"
-        for name in found
+        for name in names
     ]
 
 

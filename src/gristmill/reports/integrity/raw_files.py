@@ -39,8 +39,8 @@ def check_raw_files(
             size = file.path.stat().st_size
             if size != file.size:
                 return f"{file.name}: {size:,} bytes, expected {file.size:,}"
-            if not quick and (found := hash_file(file.path)[1]) != file.sha256:
-                return f"{file.name}: sha256 {found}, expected {file.sha256}"
+            if not quick and (digest := hash_file(file.path)[1]) != file.sha256:
+                return f"{file.name}: sha256 {digest}, expected {file.sha256}"
         except OSError:
             return f"{file.name}: its bytes are not at {file.path}"
         return None

@@ -155,13 +155,13 @@ def finished(root: Path) -> tuple[Manifest, bytes]:
 def _unnamed_files(root: Path, manifest: Manifest) -> list[str]:
     """Return files in the folders of parts that the manifest does not name."""
     named = {part.path for part in manifest.parts}
-    found = []
+    problems = []
     for folder in part_folders(root):
         for path in sorted(folder.rglob("*")):
             name = path.relative_to(root).as_posix()
             if not path.is_dir() and name not in named:
-                found.append(f"{name}: not in the manifest")
-    return found
+                problems.append(f"{name}: not in the manifest")
+    return problems
 
 
 def check_parts(
@@ -188,8 +188,8 @@ def check_parts(
             size = path.stat().st_size
             if size != part.size:
                 return f"{part.path}: {size:,} bytes, expected {part.size:,}"
-            if not quick and (found := hash_file(path)[1]) != part.sha256:
-                return f"{part.path}: sha256 {found}, expected {part.sha256}"
+            if not quick and (digest := hash_file(path)[1]) != part.sha256:
+                return f"{part.path}: sha256 {digest}, expected {part.sha256}"
         except OSError as error:
             return f"{part.path}: cannot be read: {error.strerror}"
         return None

@@ -84,11 +84,11 @@ def _found_languages(tables: CorpusTables) -> list[str]:
     """Return what the step language found, dropped documents included."""
     if not tables.has("measures"):
         return []
-    found = figures.languages(tables, tables.columns("measures"))
-    if not found:
+    languages = figures.languages(tables, tables.columns("measures"))
+    if not languages:
         return []
-    rows = [(label, f"{count:,}") for label, count, _ in found[:TOP]]
-    more = f"\n\nand {len(found) - TOP:,} more" if len(found) > TOP else ""
+    rows = [(label, f"{count:,}") for label, count, _ in languages[:TOP]]
+    more = f"\n\nand {len(languages) - TOP:,} more" if len(languages) > TOP else ""
     head = ("label", "documents")
     return ["What it found, in dropped documents too:\n\n" + corpus_card.table(head, rows) + more]
 
@@ -98,8 +98,13 @@ def _items(tables: CorpusTables) -> list[str]:
     if not tables.has("contamination/"):
         return []
     rows = [
-        (one["name"], f"{one['items']:,}", f"{one['found']:,}", f"{one['documents']:,}")
-        for one in contamination(tables.root)["benchmarks"]
+        (
+            benchmark["name"],
+            f"{benchmark['items']:,}",
+            f"{benchmark['found']:,}",
+            f"{benchmark['documents']:,}",
+        )
+        for benchmark in contamination(tables.root)["benchmarks"]
     ]
     head = ("benchmark", "items", "found", "documents with one")
     return [

@@ -118,7 +118,7 @@ def _top(shares: Sequence[float]) -> float:
 
 def _higher(one: Distribution, places: list[float], shares: list[float], top: float) -> list[Html]:
     """Return the figure of a bar that is higher than the chart, and a gap in it."""
-    found = []
+    marks = []
     for place, value in enumerate(shares):
         if value > top:
             left, right = places[place], places[place + 1]
@@ -126,10 +126,10 @@ def _higher(one: Distribution, places: list[float], shares: list[float], top: fl
             at = left if side == "end" else right
             words, dx = share(one.counts[place], one.documents), -5 if side == "end" else 5
             more = {"dx": dx, "text_anchor": side, "class_": "higher"}
-            found.append(tag("text", words, x=f"{at:.2f}%", y=11, **more))
+            marks.append(tag("text", words, x=f"{at:.2f}%", y=11, **more))
             x, width = f"{left - 0.3:.2f}%", f"{right - left + 0.6:.2f}%"
-            found.append(tag("rect", x=x, width=width, y=10, height=2, class_="gap"))
-    return found
+            marks.append(tag("rect", x=x, width=width, y=10, height=2, class_="gap"))
+    return marks
 
 
 def _drops(broken: str, value: float, limit: float) -> bool:
@@ -147,7 +147,7 @@ def _outline(places: list[float], shares: list[float], top: float) -> Html:
 
 def _ticks(one: Distribution, y: int) -> list[Html]:
     """Round values below the axis."""
-    found = []
+    labels = []
     last = -100.0
     for value in _tick_values(one):
         at = position(one, value)
@@ -155,8 +155,8 @@ def _ticks(one: Distribution, y: int) -> list[Html]:
             continue
         last = at
         side = "start" if at < 4 else "end" if at > 96 else "middle"
-        found.append(tag("text", _tick(value), x=f"{at:.2f}%", y=y, text_anchor=side))
-    return found
+        labels.append(tag("text", _tick(value), x=f"{at:.2f}%", y=y, text_anchor=side))
+    return labels
 
 
 def _tick(value: float) -> str:

@@ -52,8 +52,8 @@ def check(corpus: Path | str) -> dict[str, Any]:
     Raises VerificationError where the corpus is not finished or damaged.
     """
     with CorpusTables(corpus) as tables:
-        checked, found = unusual(tables)
-    return {"checked": checked, "findings": [one._asdict() for one in found]}
+        checked, findings = unusual(tables)
+    return {"checked": checked, "findings": [finding._asdict() for finding in findings]}
 
 
 def unusual(
@@ -62,7 +62,7 @@ def unusual(
     """Return (the names of the checks that could be made, what they found). `counted`: its
     statistics of tokens, if they are known.
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     checked: list[str] = []
     for name, look in CHECKS.items():
         answer = look(tables)
@@ -70,8 +70,8 @@ def unusual(
             answer = answer + of_statistics(tables, counted)
         if answer is not None:
             checked.append(name)
-            found += [Finding(name, *one) for one in answer]
-    return checked, found
+            findings += [Finding(name, *fields) for fields in answer]
+    return checked, findings
 
 
 def _steps(tables: CorpusTables) -> Found:
@@ -79,7 +79,7 @@ def _steps(tables: CorpusTables) -> Found:
     steps = tables.manifest.funnel.get("steps")
     if steps is None:
         return None
-    found = []
+    findings = []
     filters = {
         step.get("use", "").rpartition(":")[2] for step in tables.manifest.recipe.get("step", [])
     }
@@ -91,7 +91,7 @@ def _steps(tables: CorpusTables) -> Found:
         name = step["step"]
         if share > MUCH:
             reason = max(step["reasons"], key=lambda one: step["reasons"][one])
-            found.append(
+            findings.append(
                 (
                     f"{name} drops {share:.1%} of {reached:,} documents, most for {reason}",
                     f"below {MUCH:.0%}",
@@ -103,7 +103,7 @@ def _steps(tables: CorpusTables) -> Found:
                 )
             )
         elif not step["dropped"] and name in filters and _judges(name):
-            found.append(
+            findings.append(
                 (
                     f"{name} drops none of {reached:,} documents",
                     "some",
@@ -114,7 +114,7 @@ def _steps(tables: CorpusTables) -> Found:
                     f"gristmill report {tables.root}",
                 )
             )
-    return found
+    return findings
 
 
 def _judges(name: str) -> bool:
@@ -177,16 +177,16 @@ def _sources(tables: CorpusTables) -> Found:
     if not tables.manifest.raw_shards:
         return None
     kept: dict[str, list[int]] = {
-        one["name"]: [0, 0]
-        for one in tables.manifest.recipe.get("source", [])
-        if one.get("enabled", True)
+        source["name"]: [0, 0]
+        for source in tables.manifest.recipe.get("source", [])
+        if source.get("enabled", True)
     }
     for shard in tables.manifest.raw_shards:
         counted = kept.setdefault(shard.source, [0, 0])
         counted[0] += shard.documents
         counted[1] += shard.unique_documents
     lost = _lost(tables)
-    found = [
+    findings = [
         (
             f"source {name} has {documents:,} documents, and none is kept{lost.get(name, '')}",
             "some",
@@ -206,7 +206,7 @@ def _sources(tables: CorpusTables) -> Found:
     ]
     if alone:
         names = ", ".join(f"{shard.number} ({shard.url})" for shard in alone[:3])
-        found.append(
+        findings.append(
             (
                 f"nothing is kept of {len(alone):,} raw shards, such as {names}",
                 "some",
@@ -214,10 +214,10 @@ def _sources(tables: CorpusTables) -> Found:
                 f"gristmill status {tables.root}",
             )
         )
-    found += _repaired(tables)
+    findings += _repaired(tables)
     absent = [shard for shard in tables.manifest.raw_shards if shard.missing not in NOT_ABSENT]
     if len(absent) > ABSENT_MOST * len(tables.manifest.raw_shards):
-        found.append(
+        findings.append(
             (
                 f"{len(absent):,} of {len(tables.manifest.raw_shards):,} raw shards are absent",
                 f"at most {ABSENT_MOST:.0%}",
@@ -225,7 +225,7 @@ def _sources(tables: CorpusTables) -> Found:
                 f"gristmill status {tables.root}",
             )
         )
-    return found
+    return findings
 
 
 def _repaired(tables: CorpusTables) -> list[tuple[str, str, str, str]]:
@@ -263,7 +263,11 @@ def _lost(tables: CorpusTables) -> dict[str, str]:
 def _duplicates(tables: CorpusTables) -> Found:
     settings = tables.manifest.recipe.get("deduplicate")
     step = next(
-        (one for one in tables.manifest.funnel.get("steps", []) if one["step"] == "deduplicate"),
+        (
+            entry
+            for entry in tables.manifest.funnel.get("steps", [])
+            if entry["step"] == "deduplicate"
+        ),
         None,
     )
     if not settings or step is None or step["left"] + step["dropped"] < LEAST:
@@ -271,9 +275,9 @@ def _duplicates(tables: CorpusTables) -> Found:
     reached = step["left"] + step["dropped"]
     share = step["dropped"] / reached
     command = f"gristmill duplicates {tables.root}"
-    found = []
+    findings = []
     if share > COPIES_MOST:
-        found.append(
+        findings.append(
             (
                 f"{share:.1%} of {reached:,} documents are duplicates",
                 f"below {COPIES_MOST:.0%}; 20 to 40 % of a web crawl",
@@ -282,7 +286,7 @@ def _duplicates(tables: CorpusTables) -> Found:
             )
         )
     if not step["dropped"] and reached >= 10 * LEAST:
-        found.append(
+        findings.append(
             (
                 f"no duplicate among {reached:,} documents",
                 "20 to 40 % of a web crawl",
@@ -292,7 +296,7 @@ def _duplicates(tables: CorpusTables) -> Found:
         )
     _, largest = figures.clusters(tables)
     if largest and largest[0].documents > max(ONE_CLUSTER * reached, LEAST):
-        found.append(
+        findings.append(
             (
                 f"one cluster has {largest[0].documents:,} of {reached:,} documents",
                 f"below {ONE_CLUSTER:.0%}",
@@ -300,7 +304,7 @@ def _duplicates(tables: CorpusTables) -> Found:
                 command,
             )
         )
-    return found
+    return findings
 
 
 def _hosts(tables: CorpusTables) -> Found:
@@ -333,7 +337,8 @@ def _languages(tables: CorpusTables) -> Found:
         return None
     total = sum(count for _, count, _ in labels)
     reached = next(
-        (one for one in tables.manifest.funnel.get("steps", []) if one["step"] == "language"), None
+        (entry for entry in tables.manifest.funnel.get("steps", []) if entry["step"] == "language"),
+        None,
     )
     if total < LEAST or reached is None:
         return None
@@ -411,11 +416,11 @@ CHECKS: dict[str, Callable[[CorpusTables], Found]] = {
 
 def lines(result: dict[str, Any]) -> Iterator[str]:
     """For people: a finding in four lines."""
-    for one in result["findings"]:
-        yield f"{one['name']}: {one['figure']}"
-        yield f"  usual: {one['usual']}"
-        yield f"  why it matters: {one['why']}"
-        yield f"  next: {one['command']}"
+    for finding in result["findings"]:
+        yield f"{finding['name']}: {finding['figure']}"
+        yield f"  usual: {finding['usual']}"
+        yield f"  why it matters: {finding['why']}"
+        yield f"  next: {finding['command']}"
     count = len(result["findings"])
     names = ", ".join(result["checked"])
     what = f"{count} unusual figure{'s' if count != 1 else ''}" if count else "nothing unusual"

@@ -25,11 +25,11 @@ def of_tokens(tables: CorpusTables) -> Found:
     if tables.manifest.tokens is None or not funnel.get("tokens"):
         return None
     command = f"gristmill stats {tables.root}"
-    found = []
+    findings = []
     if funnel.get("characters") and "repeats" not in funnel:
         ratio = funnel["characters"] / funnel["tokens"]
         if not FEWEST <= ratio <= MOST:
-            found.append(
+            findings.append(
                 (
                     f"{ratio:.2f} characters a token",
                     f"{FEWEST} to {MOST:g}; 3 to 5 for English",
@@ -42,7 +42,7 @@ def of_tokens(tables: CorpusTables) -> Found:
             )
     median = _median(tables)
     if median is not None and not SHORT <= median <= LONG:
-        found.append(
+        findings.append(
             (
                 f"half of the documents have at most {median:,.0f} tokens",
                 f"a median of {SHORT} to {LONG:,}",
@@ -53,7 +53,7 @@ def of_tokens(tables: CorpusTables) -> Found:
     asked = (tables.manifest.recipe.get("tokens") or {}).get("validation")
     held = funnel.get("validation_tokens", 0)
     if asked and held < VALIDATION_LEAST:
-        found.append(
+        findings.append(
             (
                 f"{held:,} tokens for validation",
                 f"at least {VALIDATION_LEAST:,}",
@@ -62,7 +62,7 @@ def of_tokens(tables: CorpusTables) -> Found:
             )
         )
     if held > VALIDATION_MOST * funnel["tokens"]:
-        found.append(
+        findings.append(
             (
                 f"{held / funnel['tokens']:.1%} of the tokens are for validation",
                 f"below {VALIDATION_MOST:.0%}",
@@ -70,7 +70,7 @@ def of_tokens(tables: CorpusTables) -> Found:
                 command,
             )
         )
-    return found
+    return findings
 
 
 def of_statistics(
@@ -81,7 +81,7 @@ def of_statistics(
         return []
     counted = counted or stats(tables.root)
     command = f"gristmill stats {tables.root}"
-    found = [
+    findings = [
         (
             line,
             "see the page on statistics",
@@ -97,8 +97,8 @@ def of_statistics(
         usual = f"at least {VOCABULARY_LEAST:.0%} of it"
         why = "tokens that never occur are never trained: the tokenizer is for other texts"
         figure = f"{vocabulary['used']:,} of {vocabulary['size']:,} tokens of the vocabulary occur"
-        found.append((figure, usual, why, command))
-    return found
+        findings.append((figure, usual, why, command))
+    return findings
 
 
 def left_alike(tables: CorpusTables) -> Found:
@@ -108,18 +108,18 @@ def left_alike(tables: CorpusTables) -> Found:
     if path not in tables.paths("duplicates/similar.parquet") or kept < LEAST:
         return None
     count = tables.rows(f"select count(*) from {tables.files([path])}")[0][0]
-    found = []
+    findings = []
     if count > SIMILAR_MOST * kept:
         usual, why = f"below {SIMILAR_MOST:.0%}", "the threshold may be too high for these texts"
         figure = f"{count:,} of {kept:,} kept documents are like another kept one"
-        found.append((figure, usual, why, f"gristmill duplicates {tables.root}"))
+        findings.append((figure, usual, why, f"gristmill duplicates {tables.root}"))
     asked = tables.manifest.recipe.get("tokens") or {}
     if count and asked.get("validation") and asked.get("order") == "append":
         why = "a document for validation may be like one for training: the loss is too low"
         figure = f"{count:,} kept documents are like another, and order is append"
-        found.append((figure, 'order = "shuffled" keeps them together in training', why,
+        findings.append((figure, 'order = "shuffled" keeps them together in training', why,
                       f"gristmill duplicates {tables.root}"))  # fmt: skip
-    return found
+    return findings
 
 
 def _median(tables: CorpusTables) -> float | None:

@@ -85,26 +85,26 @@ def measured(
     names = [name for name, kind in columns.items() if "." in name and _is_number(kind)]
     whole = {name: bool(pa.types.is_integer(columns[name])) for name in names}
     ranges = [
-        one
+        measure
         for start in range(0, min(len(names), MOST), AT_ONCE)
-        for one in _ranges(tables, names[start : min(start + AT_ONCE, MOST)], whole)
+        for measure in _ranges(tables, names[start : min(start + AT_ONCE, MOST)], whole)
     ]
     constants = [
-        Constant(one.name, one.documents, one.least if one.documents else None)
-        for one in ranges
-        if not one.documents or one.least == one.most
+        Constant(measure.name, measure.documents, measure.least if measure.documents else None)
+        for measure in ranges
+        if not measure.documents or measure.least == measure.most
     ]
-    varied = [one for one in ranges if one.documents and one.least != one.most]
+    varied = [measure for measure in ranges if measure.documents and measure.least != measure.most]
     wanted = []
-    for one in varied:
-        mine = [check for check in limits.get(one.name, ()) if check.limit is not None]
-        given = (edges_of or {}).get(one.name)
-        log, edges = given or edges_for(one, mine)
-        wanted.append((one, mine, log, edges))
-    found = []
+    for measure in varied:
+        mine = [check for check in limits.get(measure.name, ()) if check.limit is not None]
+        given = (edges_of or {}).get(measure.name)
+        log, edges = given or edges_for(measure, mine)
+        wanted.append((measure, mine, log, edges))
+    distributions = []
     for start in range(0, len(wanted), AT_ONCE):
-        found += _counted(tables, wanted[start : start + AT_ONCE])
-    return MeasureTable(found, constants, max(0, len(names) - MOST))
+        distributions += _counted(tables, wanted[start : start + AT_ONCE])
+    return MeasureTable(distributions, constants, max(0, len(names) - MOST))
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -130,12 +130,14 @@ def _ranges(tables: CorpusTables, names: list[str], whole: Mapping[str, bool]) -
     inner = ", ".join(f"quantile_disc({value}, {list(INNER)})" for value in values)
     row = tables.rows(f"select {ends} from measures")[0]
     quantiles = tables.rows(f"select {inner} from measures{some}")[0]
-    found = []
+    ranges = []
     for place, name in enumerate(names):
         count, least, most = row[3 * place : 3 * place + 3]
         low, median, high = (quantiles[place] or [least, least, most]) if count else (0.0, 0.0, 0.0)
-        found.append(_Range(name, whole[name], count, least or 0.0, most or 0.0, low, median, high))
-    return found
+        ranges.append(
+            _Range(name, whole[name], count, least or 0.0, most or 0.0, low, median, high)
+        )
+    return ranges
 
 
 def edges_for(one: _Range, checks: list[Check]) -> tuple[bool, list[float]]:
@@ -168,26 +170,26 @@ def _linear_edges(low: float, high: float, least: float) -> list[float]:
     first = math.floor(low / (digits * 10.0**power) + 1e-9)
     last = math.ceil(high / (digits * 10.0**power) - 1e-9)
     scale = 10 ** abs(power)
-    found = [
+    edges = [
         place * digits * scale if power >= 0 else place * digits / scale
         for place in range(first, max(last, first + 1) + 1)
     ]
-    return [float(edge) for edge in found]
+    return [float(edge) for edge in edges]
 
 
 def _log_edges(low: float, high: float) -> list[float]:
     least = max(low, 0.01 if high < 10 else 1.0)
     steps = math.log10(high / least) / BINS
-    found: dict[float, None] = {} if low > 0 else {0.0: None}
+    edges: dict[float, None] = {} if low > 0 else {0.0: None}
     place = math.floor(math.log10(least) / steps)
     while True:
         edge = 10 ** (place * steps)
         rounded = float(f"{edge:.2g}") if edge < 1e3 else float(f"{edge:.3g}")
         if edge >= 1 and edge < 100:
             rounded = float(round(edge))
-        found[rounded] = None
+        edges[rounded] = None
         if rounded >= high:
-            return sorted(found)
+            return sorted(edges)
         place += 1
 
 
@@ -197,8 +199,8 @@ Wanted = tuple[_Range, list[Check], bool, list[float]]
 def _counted(tables: CorpusTables, wanted: list[Wanted]) -> list[Distribution]:
     """Exact counts between the edges of some measures, by one scan."""
     asked: list[str] = []
-    for one, checks, _, edges in wanted:
-        value = _value(one.name)
+    for measure, checks, _, edges in wanted:
+        value = _value(measure.name)
         if _counts_upper(checks):
             asked.append(f"histogram({value}, {edges})")
         if _counts_lower(checks):
@@ -208,30 +210,30 @@ def _counted(tables: CorpusTables, wanted: list[Wanted]) -> list[Distribution]:
             for check in checks
         ]
     row = list(tables.rows(f"select {', '.join(asked)} from measures")[0])
-    found = []
-    for one, checks, log, edges in wanted:
+    distributions = []
+    for measure, checks, log, edges in wanted:
         upper = lower = [0] * len(edges)  # values <= each edge, and < each edge
         if _counts_upper(checks):
             upper = _cumulated(row.pop(0), edges)
         if _counts_lower(checks):
             at_least = _cumulated(row.pop(0), [-edge for edge in reversed(edges)])
-            lower = [one.documents - count for count in reversed(at_least)]
+            lower = [measure.documents - count for count in reversed(at_least)]
         rules = []
         for check in checks:
             curve = {
                 "<": lower,
                 "<=": upper,
-                ">": [one.documents - count for count in upper],
-                ">=": [one.documents - count for count in lower],
+                ">": [measure.documents - count for count in upper],
+                ">=": [measure.documents - count for count in lower],
             }[check.broken]
             rules.append(
                 LimitCurve(check.reason, check.broken, float(check.limit or 0), row.pop(0), curve)
             )
         up_to = lower if _counts_lower(checks) else upper
-        counts, below, above = _bins(one, up_to, edges)
-        shape = (one.name, one.documents, one.least, one.most, log, edges)
-        found.append(Distribution(*shape, counts, below, above, rules))
-    return found
+        counts, below, above = _bins(measure, up_to, edges)
+        shape = (measure.name, measure.documents, measure.least, measure.most, log, edges)
+        distributions.append(Distribution(*shape, counts, below, above, rules))
+    return distributions
 
 
 def _counts_lower(checks: list[Check]) -> bool:
@@ -261,8 +263,8 @@ def _bins(one: _Range, up_to: list[int], edges: list[float]) -> tuple[list[int],
 
 def _cumulated(histogram: dict[float, int], edges: list[float]) -> list[int]:
     """Return how many values are at each edge or below."""
-    found, total = [], 0
+    sums, total = [], 0
     for edge in edges:
         total += histogram.get(edge, 0)
-        found.append(total)
-    return found
+        sums.append(total)
+    return sums

@@ -92,16 +92,16 @@ def _clusters(clusters: list[ShownCluster]) -> Html:
             "article",
             tag(
                 "p",
-                tag("b", number(one.documents), class_="n"),
+                tag("b", number(cluster.documents), class_="n"),
                 " documents: ",
-                tag("span", document_name(one.keeper), class_="id"),
+                tag("span", document_name(cluster.keeper), class_="id"),
                 " is kept ",
-                _url(one.url),
+                _url(cluster.url),
             ),
-            _text(one.text),
+            _text(cluster.text),
             class_="sample",
         )
-        for one in clusters
+        for cluster in clusters
     ]
     return joined([tag("h3", "Largest clusters"), tag("div", *rows, class_="samples")])
 
@@ -115,18 +115,18 @@ def _pairs(pairs: list[Pair]) -> Html:
             tag(
                 "p",
                 "similarity ",
-                tag("b", f"{one.similarity:.3f}", class_="n"),
-                f" (threshold {one.threshold:g})" if one.threshold is not None else "",
+                tag("b", f"{pair.similarity:.3f}", class_="n"),
+                f" (threshold {pair.threshold:g})" if pair.threshold is not None else "",
             ),
             tag(
                 "div",
-                _side("kept", one.keeper, one.kept),
-                _side("dropped", one.document, one.dropped),
+                _side("kept", pair.keeper, pair.kept),
+                _side("dropped", pair.document, pair.dropped),
                 class_="pair",
             ),
             class_="sample",
         )
-        for one in pairs
+        for pair in pairs
     ]
     return joined(
         [
@@ -199,13 +199,13 @@ def contaminated(one: Facts) -> Html:
         return Html("")
     rows = [
         (
-            found["name"],
-            number(found["items"]),
-            number(found["found"]),
-            share(found["found"], found["items"]),
-            number(found["documents"]),
+            benchmark["name"],
+            number(benchmark["items"]),
+            number(benchmark["found"]),
+            share(benchmark["found"], benchmark["items"]),
+            number(benchmark["documents"]),
         )
-        for found in one.contamination
+        for benchmark in one.contamination
     ]
     head = ("benchmark", "items", "found", "share", "documents with one")
     lead = "Items of benchmarks that documents hold, whether they were dropped for it or not."
@@ -263,8 +263,8 @@ def samples(documents: Documents) -> Html:
 
 
 def _values(shown: list[Shown]) -> str:
-    values = [one.value for one in shown if one.value is not None]
-    limits = {one.threshold for one in shown if one.threshold is not None}
+    values = [sample.value for sample in shown if sample.value is not None]
+    limits = {sample.threshold for sample in shown if sample.threshold is not None}
     if not values or shown[0].keeper is not None or (one_reason := shown[0].reason) is None:
         return ""
     if one_reason.startswith("read."):

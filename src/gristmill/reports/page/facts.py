@@ -106,7 +106,10 @@ def _measured(
         return MeasureTable([], [], 0)
     edges = None
     if first is not None:
-        edges = {one.name: (one.log, one.edges) for one in first.measured.distributions}
+        edges = {
+            distribution.name: (distribution.log, distribution.edges)
+            for distribution in first.measured.distributions
+        }
     return measured(tables, columns, limits(tables, columns), edges)
 
 
@@ -144,8 +147,8 @@ def _spans(tables: CorpusTables) -> list[tuple[int, int, str]]:
 def _contamination(tables: CorpusTables) -> list[dict[str, Any]]:
     if not tables.has("contamination/"):
         return []
-    found = contamination(tables.root)["benchmarks"]
-    return list(found)
+    benchmarks = contamination(tables.root)["benchmarks"]
+    return list(benchmarks)
 
 
 def _run(tables: CorpusTables) -> dict[str, Any]:

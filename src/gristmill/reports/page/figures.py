@@ -53,14 +53,14 @@ def sources(
 ) -> list[SourceCounts]:
     """Return the sources, in the order of the recipe."""
     manifest = tables.manifest
-    notes = {one["name"]: one.get("licence") for one in manifest.recipe.get("source", [])}
+    notes = {entry["name"]: entry.get("licence") for entry in manifest.recipe.get("source", [])}
     tokens: dict[str, int] = {}
     for part in manifest.parts:
         pieces = part.path.split("/")
         if pieces[0] == "tokens" and part.path.endswith(".bin"):
             name = pieces[1].partition("~")[0]
             tokens[name] = tokens.get(name, 0) + part.counts.get("tokens", 0)
-    found = []
+    rows = []
     for name in dict.fromkeys([*notes, *tokens]):
         shards = [shard for shard in manifest.raw_shards if shard.source == name]
         steps: dict[str, int] = {}
@@ -68,7 +68,7 @@ def sources(
             if source == name:
                 step = reason.partition(".")[0]
                 steps[step] = steps.get(step, 0) + counted["documents"]
-        found.append(
+        rows.append(
             SourceCounts(
                 name,
                 len(shards),
@@ -80,7 +80,7 @@ def sources(
                 steps,
             )
         )
-    return found
+    return rows
 
 
 def hosts(tables: CorpusTables) -> tuple[int, list[tuple[str, int]]]:
@@ -179,12 +179,12 @@ def lengths(tables: CorpusTables, like: Distribution | None = None) -> Distribut
     least, most, documents = 1 << 62, 0, 0
     for split in SPLITS:
         for source in opened.sources(split):
-            for found in _lengths(opened, source, split):
-                if len(found):
-                    places = np.floor(np.log2(found) * 8).astype(np.int64)
+            for sizes in _lengths(opened, source, split):
+                if len(sizes):
+                    places = np.floor(np.log2(sizes) * 8).astype(np.int64)
                     powers += np.bincount(places, minlength=len(powers))
-                    least, most = min(least, int(found.min())), max(most, int(found.max()))
-                    documents += len(found)
+                    least, most = min(least, int(sizes.min())), max(most, int(sizes.max()))
+                    documents += len(sizes)
     if not documents:
         return None
     used = np.flatnonzero(powers)

@@ -83,12 +83,12 @@ def share(part: float, whole: float) -> str:
     """Return a part of a whole in per cent."""
     if not whole:
         return "–"
-    found = 100 * part / whole
-    if part and found < 0.1:
+    percent = 100 * part / whole
+    if part and percent < 0.1:
         return "< 0.1 %"
-    if part < whole and found > 99.9:
+    if part < whole and percent > 99.9:
         return "> 99.9 %"
-    return f"{found:.1f} %"
+    return f"{percent:.1f} %"
 
 
 def signed(value: float) -> str:

@@ -20,12 +20,12 @@ WORDS = {"<": "below", "<=": "at most", ">": "above", ">=": "at least"}
 
 def measures(one: Facts, other: Facts | None) -> Html:
     """Return all measures: those that a step decides by first."""
-    found = one.measured
-    if not found.distributions and not found.constants:
+    summary = one.measured
+    if not summary.distributions and not summary.constants:
         return Html("")
     theirs = {d.name: d for d in other.measured.distributions} if other else {}
-    decisive = [d for d in found.distributions if d.rules]
-    rest = [d for d in found.distributions if not d.rules]
+    decisive = [d for d in summary.distributions if d.rules]
+    rest = [d for d in summary.distributions if not d.rules]
     lead = (
         "Each step measures a document, then compares. The line is the recipe's limit; the curve "
         "below shows what share of the measured documents this limit alone would drop if it were "
@@ -44,15 +44,18 @@ def measures(one: Facts, other: Facts | None) -> Html:
                 open_=not decisive,
             )
         )
-    if found.constants:
-        parts.append(_constants(found.constants))
-    if found.left_out:
-        parts.append(tag("p", f"{found.left_out} more measures are not shown.", class_="note"))
+    if summary.constants:
+        parts.append(_constants(summary.constants))
+    if summary.left_out:
+        parts.append(tag("p", f"{summary.left_out} more measures are not shown.", class_="note"))
     return section("measures", "What each threshold does", lead, *parts)
 
 
 def _constants(constants: list[Constant]) -> Html:
-    rows = [(one.name, number(one.value), number(one.documents)) for one in constants]
+    rows = [
+        (constant.name, number(constant.value), number(constant.documents))
+        for constant in constants
+    ]
     return details(
         f"{len(constants)} measures with one value or none",
         table(("measure", "value", "documents"), rows, (1, 2)),

@@ -27,7 +27,7 @@ MOST_FINDINGS = 30
 
 def tiles(one: Facts, other: Facts | None) -> Html:
     """Return the headline figures."""
-    found = []
+    cards = []
     theirs = _headline(other) if other else {}
     for name, (value, word, below) in _headline(one).items():
         lines = [
@@ -42,20 +42,20 @@ def tiles(one: Facts, other: Facts | None) -> Html:
             if value is not None and before is not None and value:
                 change = f" ({signed(round(100 * (before - value) / value, 1))} %)"
             lines[-1] = tag("dd", f"B: {that}{change}", class_="below")
-        found.append(tag("div", *lines))
-    return tag("dl", *found, class_="tiles")
+        cards.append(tag("div", *lines))
+    return tag("dl", *cards, class_="tiles")
 
 
 def _headline(one: Facts) -> dict[str, tuple[float | None, str, str]]:
     """By name: the value, as it is shown, and a line below it."""
     funnel = one.manifest.funnel
-    found: dict[str, tuple[float | None, str, str]] = {}
+    figures: dict[str, tuple[float | None, str, str]] = {}
     documents, kept = funnel.get("documents"), funnel.get("kept")
     if documents is not None:
         shards = sum(shard.missing is None for shard in one.manifest.raw_shards)
-        found["documents in"] = (documents, short(documents), f"from {number(shards)} raw shards")
+        figures["documents in"] = (documents, short(documents), f"from {number(shards)} raw shards")
     if kept is not None and documents is not None:
-        found["kept"] = (kept, short(kept), f"{share(kept, documents)} of them")
+        figures["kept"] = (kept, short(kept), f"{share(kept, documents)} of them")
     copies = sum(
         counted["documents"]
         for (_, reason), counted in one.reasons.items()
@@ -63,7 +63,7 @@ def _headline(one: Facts) -> dict[str, tuple[float | None, str, str]]:
     )
     if one.manifest.recipe.get("deduplicate"):
         reached = copies + (kept or 0)
-        found["duplicates"] = (
+        figures["duplicates"] = (
             copies,
             short(copies),
             f"{share(copies, reached)} of what filters kept",
@@ -71,15 +71,15 @@ def _headline(one: Facts) -> dict[str, tuple[float | None, str, str]]:
     if "bytes" in funnel:
         raw = sum(shard.decompressed_bytes for shard in one.manifest.raw_shards)
         below = f"of {size(raw)} read" if raw else ""
-        found["text kept"] = (funnel["bytes"], size(funnel["bytes"]), below)
+        figures["text kept"] = (funnel["bytes"], size(funnel["bytes"]), below)
     if "tokens" in funnel:
         split = share(funnel.get("validation_tokens", 0), funnel["tokens"])
-        found["tokens"] = (funnel["tokens"], short(funnel["tokens"]), f"{split} for validation")
+        figures["tokens"] = (funnel["tokens"], short(funnel["tokens"]), f"{split} for validation")
     if "tokens_per_byte" in funnel:
         value = funnel["tokens_per_byte"]
         below = f"{1 / value:.2f} bytes a token" if value else ""
-        found["tokens per byte"] = (value, f"{value:.3f}", below)
-    return found
+        figures["tokens per byte"] = (value, f"{value:.3f}", below)
+    return figures
 
 
 def unusual(one: Facts) -> Html:
@@ -89,11 +89,11 @@ def unusual(one: Facts) -> Html:
     rows = [
         tag(
             "li",
-            tag("b", found.figure),
-            tag("span", f" Usual: {found.usual}. {found.why[:1].upper()}{found.why[1:]}. "),
-            tag("code", found.command),
+            tag("b", finding.figure),
+            tag("span", f" Usual: {finding.usual}. {finding.why[:1].upper()}{finding.why[1:]}. "),
+            tag("code", finding.command),
         )
-        for found in one.unusual[:MOST_FINDINGS]
+        for finding in one.unusual[:MOST_FINDINGS]
     ]
     return section("unusual", "Unusual figures", "", tag("ul", *rows, class_="findings"))
 
@@ -151,11 +151,11 @@ def _two_funnels(one: Facts, other: Facts) -> Html:
 
     def flat(facts: Facts) -> dict[str, int]:
         funnel = facts.manifest.funnel
-        found = {"documents in": funnel.get("documents", 0)}
+        counts = {"documents in": funnel.get("documents", 0)}
         for step in funnel.get("steps", []):
-            found[step["step"]] = -step["dropped"]
-            found |= {reason: -count for reason, count in step["reasons"].items()}
-        return found | {"kept": funnel.get("kept", 0)}
+            counts[step["step"]] = -step["dropped"]
+            counts |= {reason: -count for reason, count in step["reasons"].items()}
+        return counts | {"kept": funnel.get("kept", 0)}
 
     a, b = flat(one), flat(other)
     names = [*(name for name in a if name != "kept"), *(n for n in b if n not in a), "kept"]
@@ -199,7 +199,7 @@ def sources(one: Facts) -> Html:
     count, largest = one.hosts
     if largest:
         kept = one.manifest.funnel.get("kept", 0)
-        rows = [(host, found, share(found, kept)) for host, found in largest]
+        rows = [(host, documents, share(documents, kept)) for host, documents in largest]
         blocks.append(
             _block(
                 "Hosts of kept documents",
@@ -227,34 +227,38 @@ def sources(one: Facts) -> Html:
 
 def _source_table(sources: list[SourceCounts], order: list[str]) -> Html:
     """Return the sources; what each step, in the order of the funnel, dropped of them."""
-    steps = sorted({step for one in sources for step in one.dropped}, key=_place(order))
-    has_tokens = any(one.tokens for one in sources)
+    steps = sorted({step for source in sources for step in source.dropped}, key=_place(order))
+    has_tokens = any(source.tokens for source in sources)
     head = ["source", "documents", "kept", "share", *(["tokens"] if has_tokens else [])]
     rows = [
         [
-            tag("span", one.name, tag("span", one.licence or "no licence noted", class_="under")),
-            number(one.documents),
-            number(one.kept),
-            share(one.kept, one.documents),
-            *([short(one.tokens)] if has_tokens else []),
+            tag(
+                "span",
+                source.name,
+                tag("span", source.licence or "no licence noted", class_="under"),
+            ),
+            number(source.documents),
+            number(source.kept),
+            share(source.kept, source.documents),
+            *([short(source.tokens)] if has_tokens else []),
         ]
-        for one in sources[:SOURCES]
+        for source in sources[:SOURCES]
     ]
-    found = [table(head, rows, range(1, 5))]
+    parts = [table(head, rows, range(1, 5))]
     if len(sources) > SOURCES:
-        found.append(tag("p", f"and {len(sources) - SOURCES} more", class_="note"))
+        parts.append(tag("p", f"and {len(sources) - SOURCES} more", class_="note"))
     if len(sources) > 1 and steps:
         lost = [
-            [one.name, *(share(one.dropped.get(step, 0), one.documents) for step in steps)]
-            for one in sources[:SOURCES]
+            [source.name, *(share(source.dropped.get(step, 0), source.documents) for step in steps)]
+            for source in sources[:SOURCES]
         ]
-        found.append(
+        parts.append(
             details(
                 "What each step dropped of each source",
                 table(["source", *steps], lost, range(1, len(steps) + 1)),
             )
         )
-    return joined(found)
+    return joined(parts)
 
 
 def _place(order: list[str]) -> Callable[[str], tuple[int, str]]:

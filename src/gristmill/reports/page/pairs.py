@@ -54,14 +54,14 @@ def pairs(tables: CorpusTables) -> list[Pair]:
         f"{near} and similarity < 1 order by sample_key(document), document limit {PAIRS}", NEAR
     )
     rows = list(dict.fromkeys(rows))[:PAIRS]
-    texts = read_beginnings(tables, [one for row in rows for one in row[:2]], READ)
+    texts = read_beginnings(tables, [document for row in rows for document in row[:2]], READ)
     whole = [row for row in rows if row[0] in texts and row[1] in texts]
-    clean = redacted([texts[one] for row in whole for one in row[:2]])
-    found = []
-    for row, one, other in zip(whole, clean[::2], clean[1::2], strict=True):
-        left, right = difference(one or "", other or "")
-        found.append(Pair(row[0], row[1], row[2], row[3], left, right))
-    return found
+    clean = redacted([texts[document] for row in whole for document in row[:2]])
+    results = []
+    for row, document, other in zip(whole, clean[::2], clean[1::2], strict=True):
+        left, right = difference(document or "", other or "")
+        results.append(Pair(row[0], row[1], row[2], row[3], left, right))
+    return results
 
 
 def difference(one: str, other: str) -> tuple[Marked, Marked]:
@@ -85,13 +85,13 @@ def difference(one: str, other: str) -> tuple[Marked, Marked]:
 
 
 def _cut(pieces: list[str]) -> list[str]:
-    found, length = [], 0
+    parts, length = [], 0
     for piece in pieces:
         if length >= SHOWN:
             break
-        found.append(piece[: SHOWN - length])
+        parts.append(piece[: SHOWN - length])
         length += len(piece)
-    return found
+    return parts
 
 
 def largest(tables: CorpusTables, clusters: list[Cluster]) -> list[ShownCluster]:

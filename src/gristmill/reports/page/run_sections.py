@@ -121,7 +121,7 @@ def provenance(one: Facts) -> Html:
         ("manifest.json", one.digest),
         ("all parts", manifest.content),
         ("recipe", manifest.recipe_sha256),
-        *((name, found["sha256"]) for name, found in manifest.inputs.items() if "sha256" in found),
+        *((name, entry["sha256"]) for name, entry in manifest.inputs.items() if "sha256" in entry),
     ]
     shown = [(name, tag("code", digest, class_="digest")) for name, digest in rows]
     missing: dict[str, int] = {}

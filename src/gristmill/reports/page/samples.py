@@ -83,12 +83,12 @@ def _shown(tables: CorpusTables, documents: list[int]) -> list[Shown]:
     """Return some documents, in their order."""
     if not documents:
         return []
-    found = tables.rows(
+    records = tables.rows(
         "select document, url, reason, value, threshold, keeper from "
         f"{tables.files(tables.of_shards('verdicts', documents))} "
         f"where document in ({', '.join(map(str, documents))})"
     )
-    by_number = {row[0]: row for row in found}
+    by_number = {row[0]: row for row in records}
     rows = [by_number[document] for document in documents]
     texts = read_beginnings(tables, documents, READ)
     clean = redacted([texts.get(document) for document in documents])
@@ -114,17 +114,17 @@ def read_beginnings(tables: CorpusTables, documents: Iterable[int], most: int) -
     that no part has are left out.
     """
     wanted = sorted(set(documents))
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for folder in ("samples", "documents"):
-        left = [document for document in wanted if document not in found]
+        left = [document for document in wanted if document not in texts]
         paths = tables.of_shards(folder, left)
         if left and paths:
             rows = tables.rows(
                 f"select document, substr(text, 1, {most}) from {tables.files(paths)} "
                 f"where document in ({', '.join(map(str, left))}) order by document"
             )
-            found |= dict(rows)
-    return found
+            texts |= dict(rows)
+    return texts
 
 
 def redacted(texts: list[str | None]) -> list[str | None]:

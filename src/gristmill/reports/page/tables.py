@@ -96,23 +96,23 @@ class CorpusTables:
 
     def columns(self, folder: str) -> dict[str, Any]:
         """Return the columns of a folder's parts with their Arrow types, by the first with each."""
-        found: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for path in self.paths(f"{folder}/"):
             try:
                 read = pq.read_schema(path)
             except (OSError, ValueError) as error:
                 raise _damaged(self.root, path, error) from error
             for field in read:
-                found.setdefault(field.name, field.type)
-        return found
+                columns.setdefault(field.name, field.type)
+        return columns
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises VerificationError for a part that cannot be read,
         MachineError where memory or disk do not suffice.
         """
         try:
-            found: list[tuple[Any, ...]] = self._connection.execute(query, list(values)).fetchall()
-            return found
+            rows: list[tuple[Any, ...]] = self._connection.execute(query, list(values)).fetchall()
+            return rows
         except duckdb.OutOfMemoryException as error:
             raise MachineError(f"a query over {self.root} needs more memory: {error}") from error
         except duckdb.Error as error:

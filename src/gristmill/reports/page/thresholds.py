@@ -19,16 +19,16 @@ RULES = "judgement/rules.json"
 
 def limits(tables: CorpusTables, columns: Mapping[str, Any]) -> dict[str, list[Check]]:
     """Return the checks of each measure, by its column in measures/: `gopher.words`."""
-    found: dict[str, list[Check]] = {}
+    by_name: dict[str, list[Check]] = {}
     for step in judging_steps(tables):
         for check in _checks(step):
             name = f"{step.name}.{check.measure}"
             if check.limit is not None and name in columns:
-                found.setdefault(name, []).append(check)
+                by_name.setdefault(name, []).append(check)
     for name, check in _of_rules(tables):
         if name in columns:
-            found.setdefault(name, []).append(check)
-    return {name: list(dict.fromkeys(checks)) for name, checks in found.items()}
+            by_name.setdefault(name, []).append(check)
+    return {name: list(dict.fromkeys(checks)) for name, checks in by_name.items()}
 
 
 def judging_steps(tables: CorpusTables) -> list[Step]:
@@ -50,15 +50,15 @@ def _of_rules(tables: CorpusTables) -> list[tuple[str, Check]]:
     path = tables.root / RULES
     if all(part.path != RULES for part in tables.manifest.parts):
         return []
-    found = []
+    pairs = []
     for rule in msgspec.json.decode(path.read_bytes()):
         if rule.get("quantile") is not None and "measure" in rule:
             lowest = rule["end"] == "lowest"
             name = f"{rule['step']}.{rule['measure']}"
-            found.append(
+            pairs.append(
                 (
                     name,
                     Check(rule["end"], rule["measure"], "<" if lowest else ">", rule["quantile"]),
                 )
             )
-    return found
+    return pairs

@@ -165,7 +165,7 @@ def _of_tokens(tokens: float) -> list[dict[str, Any]]:
 
 def _of_corpus(tokens: int, epochs: float, optimal: list[dict[str, Any]] | None) -> dict[str, Any]:
     """Return what `tokens` training tokens suffice for."""
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "train_tokens": tokens,
         "epochs": epochs,
         "read": tokens * epochs,
@@ -174,11 +174,11 @@ def _of_corpus(tokens: int, epochs: float, optimal: list[dict[str, Any]] | None)
         "needed": None,
     }
     if optimal is not None and tokens:
-        found["needed"] = [
+        figures["needed"] = [
             {"by": row["by"], "epochs": row["tokens"] / tokens, "tokens": row["tokens"]}
             for row in optimal
         ]
-    return found
+    return figures
 
 
 def worth(tokens: float, epochs: float) -> float:
@@ -190,16 +190,16 @@ def worth(tokens: float, epochs: float) -> float:
 
 def _remarks(result: dict[str, Any]) -> list[str]:
     remarks = []
-    found = result["corpus"]
-    rows = [*(result["optimal"] or []), *(found["suffices_for"] if found else [])]
+    corpus = result["corpus"]
+    rows = [*(result["optimal"] or []), *(corpus["suffices_for"] if corpus else [])]
     if any(not FITTED[0] <= row["parameters"] <= FITTED[1] for row in rows):
         remarks.append(
             "the laws were fitted to models of 70 million to 16 billion parameters: beyond them "
             "they extrapolate, and differ"
         )
     epochs = []
-    if found:
-        epochs = [found["epochs"], *(row["epochs"] for row in found["needed"] or [])]
+    if corpus:
+        epochs = [corpus["epochs"], *(row["epochs"] for row in corpus["needed"] or [])]
     if any(count > FEW_EPOCHS for count in epochs):
         remarks.append(
             f"more than {FEW_EPOCHS} epochs: up to {FEW_EPOCHS}, repeated tokens are nearly worth "
@@ -223,21 +223,21 @@ def lines(result: dict[str, Any]) -> list[str]:
             else f"a budget of {result['flops']:.3g} FLOPs"
         )
         out += [f"compute-optimal for {what}", *_table(result["optimal"])]
-    found = result["corpus"]
-    if found is not None:
+    corpus = result["corpus"]
+    if corpus is not None:
         out += [""] if out else []
-        read = f"{found['train_tokens']:,} training tokens"
-        if found["epochs"] != 1.0:
+        read = f"{corpus['train_tokens']:,} training tokens"
+        if corpus["epochs"] != 1.0:
             read += (
-                f", {found['epochs']:g} epochs: {_short(found['read'])} tokens read, worth "
-                f"{_short(found['worth'])} new ones"
+                f", {corpus['epochs']:g} epochs: {_short(corpus['read'])} tokens read, worth "
+                f"{_short(corpus['worth'])} new ones"
             )
         out.append(f"the corpus: {read}")
-        if found["suffices_for"]:
-            out += ["it suffices for", *_table(found["suffices_for"])]
-        if found["needed"] is not None:
+        if corpus["suffices_for"]:
+            out += ["it suffices for", *_table(corpus["suffices_for"])]
+        if corpus["needed"] is not None:
             out.append("epochs that the model above needs")
-            out += [f"  {row['by']:<34}{row['epochs']:>14,.2f}" for row in found["needed"]]
+            out += [f"  {row['by']:<34}{row['epochs']:>14,.2f}" for row in corpus["needed"]]
     return out + [f"note: {remark}" for remark in result["remarks"]]
 
 

@@ -98,16 +98,17 @@ def rejudge(
     _check_code(loaded, manifest)
     sources = {shard.number: shard.source for shard in manifest.raw_shards if shard.missing is None}
     judged = _judged(root, loaded.recipe, old, sources)
-    reasons = sum((one.reasons for one in judged.values()), Counter[str]())
+    reasons = sum((outcome.reasons for outcome in judged.values()), Counter[str]())
     rules = make_rules(asking(loaded.recipe.step), sources, _inputs(loaded, manifest))
     beyond = _corpus_filters(root, rules, judged)
     reasons += Counter(beyond["reason"].to_pylist())
     ranked_out = beyond["document"].to_numpy()
-    unread = sum(int(one.unread.sum()) for one in judged.values())
+    unread = sum(int(outcome.unread.sum()) for outcome in judged.values())
     anew = sum(
-        int((one.anew & ~np.isin(one.documents, ranked_out)).sum()) for one in judged.values()
+        int((outcome.anew & ~np.isin(outcome.documents, ranked_out)).sum())
+        for outcome in judged.values()
     )
-    dropped = [one.documents[~one.standing | one.anew] for one in judged.values()]
+    dropped = [outcome.documents[~outcome.standing | outcome.anew] for outcome in judged.values()]
     reasons += _duplicates(
         root,
         manifest,
@@ -149,19 +150,19 @@ def _check_code(loaded: Loaded, manifest: Manifest) -> None:
 
 def _inputs(loaded: Loaded, manifest: Manifest) -> dict[str, Input]:
     """Return what whole-corpus rules read. Raises RecipeError if it is not the corpus' own."""
-    found: dict[str, Input] = {}
+    inputs: dict[str, Input] = {}
     transfer = Transfer(Cache(Path(default_cache()).absolute()), Settings())
     try:
         for step in asking(loaded.recipe.step):
             for what, location in step.inputs().items() if step.corpus_rules else ():
-                found[location] = find(what, location, loaded.folder, transfer)
-                if not is_as_made(found[location], what, manifest.inputs):
+                inputs[location] = find(what, location, loaded.folder, transfer)
+                if not is_as_made(inputs[location], what, manifest.inputs):
                     raise RecipeError(
                         f"{what} = {location!r}: not what the corpus was made with. Run the recipe"
                     )
     finally:
         transfer.close()
-    return found
+    return inputs
 
 
 class _RejudgedShard(NamedTuple):
@@ -195,7 +196,7 @@ def _shard(
 ) -> _RejudgedShard:
     """Decide again for a shard; `corpus_filtered` are reasons that the whole corpus gave."""
     reasons: Counter[str] = Counter()
-    found: list[tuple[np.ndarray, ...]] = [
+    blocks: list[tuple[np.ndarray, ...]] = [
         tuple(np.empty(0, kind) for kind in (np.int64, bool, bool, bool))
     ]
     path = root / "measures" / name
@@ -219,9 +220,9 @@ def _shard(
             if entry["values"] is not None:
                 reasons[entry["values"]] += entry["counts"]
         standing = (said.reached == len(steps)) & ~said.unread
-        found.append((verdicts["document"].to_numpy(), standing, said.unread, said.anew))
+        blocks.append((verdicts["document"].to_numpy(), standing, said.unread, said.anew))
     documents, standing, unread, anew = (
-        np.concatenate(columns) for columns in zip(*found, strict=True)
+        np.concatenate(columns) for columns in zip(*blocks, strict=True)
     )
     return _RejudgedShard(documents, standing, unread, anew, reasons)
 
@@ -239,9 +240,9 @@ def _corpus_filters(
                 for folder in folders
                 if folder
             },
-            partial(getattr, one, "standing"),
+            partial(getattr, outcome, "standing"),
         )
-        for number, one in judged.items()
+        for number, outcome in judged.items()
     }
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder).resolve()

@@ -140,9 +140,9 @@ def _take(
     shards = [
         msgspec.structs.replace(row.shard, number=number) for number, (row, _) in enumerate(chosen)
     ]
-    one = planned._replace(plan=Plan(shards=shards))
+    subset = planned._replace(plan=Plan(shards=shards))
     progress = Progress(None)
-    fetch = whole._replace(asked=Asked(allow_missing=True)).fetching(one)
+    fetch = whole._replace(asked=Asked(allow_missing=True)).fetching(subset)
     got = fetch.all(folder, progress, lambda _: None)
     taken, fetched = [], 0
     for number, path in sorted(got.paths.items()):
@@ -185,8 +185,8 @@ def _run(whole: Run, shards: list[SampledShard], root: Path, allow_code: bool) -
     times = _repeats(corpus, recipe.recipe)
     for planned in write_manifest.read_plan(corpus, None).shards:
         paths = {(whole.folder / url).resolve() for url in planned.urls()}
-        read = [one for one in shards if one.path in paths]
-        size, raw = sum(one.size for one in read), sum(one.raw for one in read)
+        read = [sample for sample in shards if sample.path in paths]
+        size, raw = sum(sample.size for sample in read), sum(sample.raw for sample in read)
         shard = read[0]._replace(size=size, raw=raw)
         verdicts, written = (
             record.counts
@@ -194,8 +194,8 @@ def _run(whole: Run, shards: list[SampledShard], root: Path, allow_code: bool) -
             if (record := corpus.last(phase, shard_name(planned.number))) is not None
         )
         tokens = round(written["tokens"] * times.get(planned.source, 1.0))
-        found = (verdicts["documents"], written["documents"], written["bytes"], tokens)
-        counted.append((shard, dict(zip(COUNTS, found, strict=True))))
+        values = (verdicts["documents"], written["documents"], written["bytes"], tokens)
+        counted.append((shard, dict(zip(COUNTS, values, strict=True))))
     folders: dict[str, int] = {}
     for path in root.rglob("*"):
         if path.is_file():
@@ -261,7 +261,7 @@ def _predict(
         **counts,
         "tokens": counts["tokens"] if recipe.tokens else None,
         "range": spread(run, factors),
-        "machines": [{"machines": one, "cores": cores} for one, cores in machines],
+        "machines": [{"machines": number, "cores": cores} for number, cores in machines],
         "phases": phases,
         "disk": {
             "peak": round(held + tables),
@@ -294,14 +294,14 @@ def _repeats(corpus: Corpus, recipe: Recipe) -> dict[str, float]:
     """By source, the tokens that its shards have over those of its documents once."""
     if recipe.tokens is None or recipe.tokens.repeat is None:
         return {}
-    found = {}
+    ratios = {}
     for source in recipe.source:
         if (record := corpus.last("assemble", source.name)) is not None:
             repeats = record.counts["repeats"]
             once = sum(row["tokens"] for row in repeats) + record.counts["val_tokens"]
             written = record.counts["train_tokens"] + record.counts["val_tokens"]
-            found[source.name] = written / max(once, 1)
-    return found
+            ratios[source.name] = written / max(once, 1)
+    return ratios
 
 
 def _factors(recipe: Recipe, sizes: dict[Row, float], run: SampleRun) -> dict[str, float]:
@@ -309,7 +309,7 @@ def _factors(recipe: Recipe, sizes: dict[Row, float], run: SampleRun) -> dict[st
     factors = {}
     for source in recipe.source:
         whole = sum(size for row, size in sizes.items() if row.shard.source == source.name)
-        own = [one for one in run.shards if one[0].source == source.name]
+        own = [pair for pair in run.shards if pair[0].source == source.name]
         factors[source.name] = whole / max(sum(shard.raw for shard, _ in own), 1)
         if source.limit is not None:
             read = sum(counts["documents"] for _, counts in own)
@@ -324,7 +324,7 @@ def _factors(recipe: Recipe, sizes: dict[Row, float], run: SampleRun) -> dict[st
 def line(small: SampleRun, run: SampleRun, phase: str) -> tuple[float, float]:
     """Return (fixed, each): a phase's processor seconds are fixed + each * documents, in both."""
     (least, first), (most, last) = (
-        (one.total("documents"), one.phases.get(phase, 0.0)) for one in (small, run)
+        (sample.total("documents"), sample.phases.get(phase, 0.0)) for sample in (small, run)
     )
     if most < 2 * least or last <= first:
         return 0.0, last / max(most, 1)  # too close to separate
@@ -342,8 +342,8 @@ def spread(run: SampleRun, factors: dict[str, float]) -> float | None:
     variance = 0.0
     for source, factor in factors.items():
         own = [
-            (shard.raw, found["text_bytes"])
-            for shard, found in run.shards
+            (shard.raw, counts["text_bytes"])
+            for shard, counts in run.shards
             if shard.source == source
         ]
         if factor > 1.0 and len(own) == 1:
@@ -362,9 +362,9 @@ def _processes(scope: str, shards: int, sources: int, machines: int, cores: int)
 
 def lines(cost: dict[str, Any]) -> list[str]:
     """For people: counts, a line for each phase, disk, and the limits of the prediction."""
-    here, there = (f"{one['machines']} x {one['cores']} cores" for one in cost["machines"])
-    phases = [(one["phase"], one["cpu_hours"], *one["wall_hours"]) for one in cost["phases"]]
-    phases.append(("in all", *(sum(one[place] or 0.0 for one in phases) for place in (1, 2, 3))))
+    here, there = (f"{row['machines']} x {row['cores']} cores" for row in cost["machines"])
+    phases = [(row["phase"], row["cpu_hours"], *row["wall_hours"]) for row in cost["phases"]]
+    phases.append(("in all", *(sum(row[place] or 0.0 for row in phases) for place in (1, 2, 3))))
     spread = "unknown, because one shard of a source was measured"
     if cost["range"] is not None:
         spread = f"{cost['range']:.0%} more or less, if all shards are like those of the sample"

@@ -26,10 +26,10 @@ def utilisation(
     sizes = [corpus.stream(source).tokens for source in corpus.sources()]
     total = sum(sizes)
     whole = sum(size // sequence_length for size in sizes)
-    documents = sum(int(found.documents.sum()) for found in lengths.values())
+    documents = sum(int(histogram.documents.sum()) for histogram in lengths.values())
     used = sum(
-        int((found.tokens.clip(max=sequence_length) * found.documents).sum())
-        for found in lengths.values()
+        int((histogram.tokens.clip(max=sequence_length) * histogram.documents).sum())
+        for histogram in lengths.values()
     )
     packings = [
         {
@@ -56,35 +56,37 @@ def _best_fit(lengths: dict[str, Lengths], sequence_length: int) -> list[dict[st
     from gristmill.kernels.packing.best_fit import pack
 
     sequences = tokens = 0
-    for found in lengths.values():
+    for histogram in lengths.values():
         counts = np.zeros(sequence_length + 1, np.int64)
-        np.add.at(counts, found.tokens % sequence_length, found.documents)
+        np.add.at(counts, histogram.tokens % sequence_length, histogram.documents)
         counts[0] = 0
-        counts[sequence_length] += int((found.tokens // sequence_length * found.documents).sum())
+        counts[sequence_length] += int(
+            (histogram.tokens // sequence_length * histogram.documents).sum()
+        )
         sequences += int(pack(counts).bins.sum()) if counts.any() else 0
-        tokens += int((found.tokens * found.documents).sum())
+        tokens += int((histogram.tokens * histogram.documents).sum())
     share = _share(tokens, sequences * sequence_length)
     return [{"name": "best fit", "sequences": sequences, "utilisation": share, "read": 1.0}]
 
 
 def warnings(result: dict[str, Any]) -> list[str]:
     """Return warnings of a result, none of one document a sequence, a comparison."""
-    found = []
+    messages = []
     for row in result["packings"]:
         shown = f"{row['name']}, sequences of {result['sequence_length']:,} tokens"
         if row["name"] == "one document a sequence":
             continue
         if row["utilisation"] < LEAST and row["sequences"]:
-            found.append(
+            messages.append(
                 f"{shown}: {100 * row['utilisation']:.1f} % of the positions are text, below "
                 f"{100 * LEAST:g} %: take shorter sequences, or concatenate documents"
             )
         if row["read"] < LEAST:
-            found.append(
+            messages.append(
                 f"{shown}: an epoch reads {100 * row['read']:.1f} % of the tokens, below "
                 f"{100 * LEAST:g} %: the sources are short for such sequences; take shorter ones"
             )
-    return found
+    return messages
 
 
 def _share(part: int, whole: int) -> float:

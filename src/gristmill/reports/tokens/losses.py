@@ -68,18 +68,18 @@ def losses(
     if texts is None:
         raise RecipeError(f"{opened.root}: no tokenizer that can be read: bytes are not known")
     begins = isinstance(opened.format.begin_of_text, int)
-    found = {}
+    rows = {}
     for name in opened.sources(split):
         stream = opened.stream(name, split)
         with counted(f"losses {name}", limit or stream.tokens, "tokens") as count:
-            found[name] = _source(stream, run, texts, begins, length, limit, device, count)
-    if not any(row["tokens"] for row in found.values()):
+            rows[name] = _source(stream, run, texts, begins, length, limit, device, count)
+    if not any(row["tokens"] for row in rows.values()):
         raise RecipeError(f"{opened.root}: no token of the split {split!r} has text before it")
-    totals = {key: sum(row[key] for row in found.values()) for key in ("nats", "tokens", "bytes")}
+    totals = {key: sum(row[key] for row in rows.values()) for key in ("nats", "tokens", "bytes")}
     return {
         "split": split,
         "sequence_length": length,
-        "sources": {name: _row(row) for name, row in found.items()},
+        "sources": {name: _row(row) for name, row in rows.items()},
         "all": _row(totals),
     }
 
@@ -106,7 +106,7 @@ def _source(
 ) -> dict[str, float]:
     """Return the sum of losses of a source's tokens, how many they are, and their bytes."""
     end = min(stream.tokens, limit or stream.tokens)
-    found = {"nats": 0.0, "tokens": 0, "bytes": 0}
+    sums = {"nats": 0.0, "tokens": 0, "bytes": 0}
     skipped = int(begins)
     at = 0
     rows = max(1, ROW_TOKENS // length)
@@ -132,12 +132,12 @@ def _source(
                 f"source {stream.source!r}, tokens {at:,} to {at + rows_here * wide:,}: a loss is "
                 "not finite"
             )
-        found["nats"] += float(counted.sum())
-        found["tokens"] += len(counted)
-        found["bytes"] += int(size.sum())
+        sums["nats"] += float(counted.sum())
+        sums["tokens"] += len(counted)
+        sums["bytes"] += int(size.sum())
         at += rows_here * wide
         count.at(at)
-    return found
+    return sums
 
 
 def _first_places(stream: TokenStream, start: int, stop: int, skipped: int) -> np.ndarray:

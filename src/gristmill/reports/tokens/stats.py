@@ -146,12 +146,12 @@ def _count(
         "languages": None,
     }
     if languages:
-        found = [
+        language_rows = [
             _row(name, counts, int(led[place]), None, texts, total, top)
             for place, (name, counts) in enumerate(zip(labels, of_groups, strict=False))
             if counts.any()
         ]
-        tables["languages"] = _sorted_languages(found, languages, domains)
+        tables["languages"] = _sorted_languages(language_rows, languages, domains)
     return tables
 
 
@@ -223,13 +223,13 @@ def _whole(
     tokens, documents = int(counts.sum()), int(lengths.documents.sum())
     # Withdrawn documents are no longer kept, and their end-of-text tokens are in the shards.
     stated = funnel.get("train_documents", 0) + funnel.get("validation_documents", 0)
-    for name, found, said in (
+    for name, total, said in (
         ("tokens", tokens, funnel.get("tokens", tokens)),
         ("documents", documents, stated or documents),
     ):
-        if said != found:
+        if said != total:
             raise VerificationError(
-                f"{opened.root}: its shards have {found:,} {name}, and its funnel says {said:,}. "
+                f"{opened.root}: its shards have {total:,} {name}, and its funnel says {said:,}. "
                 f"Run `gristmill verify {opened.root}`"
             )
     used = int(np.count_nonzero(counts))
@@ -320,18 +320,18 @@ def _warnings(result: dict[str, Any]) -> list[str]:
         if row["share"] < 1.0
     ]
     for what, row in rows:
-        found = row.get("characters_per_token")
-        if found is None or row["tokens"] < LEAST:
+        ratio = row.get("characters_per_token")
+        if ratio is None or row["tokens"] < LEAST:
             continue
-        shown = f"{what}: {found:.2f} characters a token"
-        if found < FEWEST:
+        shown = f"{what}: {ratio:.2f} characters a token"
+        if ratio < FEWEST:
             warnings.append(
                 f"{shown}, below {FEWEST}: the tokenizer splits the text into little more than "
                 "characters. It was trained on other languages, scripts or kinds of text; in "
                 "Chinese, Japanese and Korean, where a character is 3 bytes, 1 to 1.5 is usual: "
                 "see bytes a token"
             )
-        elif found > MOST:
+        elif ratio > MOST:
             warnings.append(
                 f"{shown}, above {MOST:g}: whole phrases or runs of one character are one token. "
                 "The text repeats itself, or the tokenizer was trained on a narrow subject: see "

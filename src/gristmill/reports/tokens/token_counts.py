@@ -34,8 +34,8 @@ class Lengths(NamedTuple):
 
     def plus(self, lengths: np.ndarray) -> "Lengths":
         """With the documents of these lengths (m,) too."""
-        found, counts = np.unique(lengths, return_counts=True)
-        return self.joined(Lengths(found.astype(np.int64), counts.astype(np.int64)))
+        values, counts = np.unique(lengths, return_counts=True)
+        return self.joined(Lengths(values.astype(np.int64), counts.astype(np.int64)))
 
     def joined(self, others: "Lengths") -> "Lengths":
         """With the documents of others."""
@@ -143,8 +143,8 @@ def _counts(
         counted(f"count {stream.source}", stream.tokens, "tokens") as count,
         ThreadPoolExecutor(max(cores, 1)) as threads,
     ):
-        found = list(threads.map(work, range(cores)))
-    total = sum(found, np.zeros((groups, size + 1), np.int64))
+        results = list(threads.map(work, range(cores)))
+    total = sum(results, np.zeros((groups, size + 1), np.int64))
     return np.asarray(total[:, :size])
 
 
@@ -176,15 +176,15 @@ def _lengths(
         if not len(documents):
             continue
         documents = np.where(documents < 0, ~documents, documents)  # withdrawn
-        found = np.diff(stops.astype(np.int64), prepend=0)
+        sizes = np.diff(stops.astype(np.int64), prepend=0)
         if on_documents is not None:
-            on_documents(documents, found)
+            on_documents(documents, sizes)
         if documents[0] == last:
-            found[0] += begun
+            sizes[0] += begun
         elif last >= 0:
-            found = np.append(begun, found)
-        lengths = lengths.plus(found[:-1])
-        last, begun = int(documents[-1]), int(found[-1])
+            sizes = np.append(begun, sizes)
+        lengths = lengths.plus(sizes[:-1])
+        last, begun = int(documents[-1]), int(sizes[-1])
     return lengths.plus(np.array([begun], np.int64)) if last >= 0 else lengths
 
 

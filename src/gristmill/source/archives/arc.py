@@ -80,10 +80,10 @@ def _starts(data: bytes, at: int) -> bool:
 
 def _find(data: bytes, begin: int, end: int) -> int:
     at = begin
-    while found := _CANDIDATE.search(data, at, end):
-        if _starts(data, found.start() + 1):
-            return found.start()
-        at = found.end() - 1
+    while match := _CANDIDATE.search(data, at, end):
+        if _starts(data, match.start() + 1):
+            return match.start()
+        at = match.end() - 1
     return -1
 
 

@@ -278,10 +278,10 @@ def _inside(data: bytes) -> Iterator[str]:
         attributes = tag[1]
         if b"http-equiv" not in attributes.lower():
             attributes = _CONTENT.sub(b"", attributes)  # a description may speak of charsets
-        if found := _LABEL.search(attributes):
-            yield found[1].decode("latin-1")
-    if found := _XML.match(head.lstrip()):
-        yield found[1].decode("latin-1")
+        if match := _LABEL.search(attributes):
+            yield match[1].decode("latin-1")
+    if match := _XML.match(head.lstrip()):
+        yield match[1].decode("latin-1")
 
 
 def _strictly(data: bytes, codec: str) -> str | None:

@@ -101,7 +101,9 @@ def _of_message(message: http.HttpResponse, most: int) -> HtmlPage | Refusal:
 def _kept(message: http.HttpResponse) -> str | None:
     """Return the fields of X-Robots-Tag, as a list in JSON."""
     value = message.headers.get(http.ROBOTS, b"")[:MOST_ROBOTS].decode("utf-8", "replace")
-    shown = "".join(one if one.isprintable() or one == "\n" else " " for one in value)
+    shown = "".join(
+        character if character.isprintable() or character == "\n" else " " for character in value
+    )
     fields = [field for line in shown.split("\n") if (field := line.strip())]
     return json.dumps({X_ROBOTS_TAG: fields}, ensure_ascii=False) if fields else None
 

@@ -113,11 +113,11 @@ def media_type(value: str | None) -> str | None:
     """Return the media type of a Content-Type, in lower case, without parameters; None: none."""
     if value is None:
         return None
-    found = _MEDIA.match(value.strip().lower())
-    return found[0] if found else None
+    match = _MEDIA.match(value.strip().lower())
+    return match[0] if match else None
 
 
 def read_charset(value: str | None) -> str | None:
     """Return the charset parameter of a Content-Type; None: there is none."""
-    found = _CHARSET.search(value) if value else None
-    return found[1] if found else None
+    match = _CHARSET.search(value) if value else None
+    return match[1] if match else None

@@ -161,11 +161,11 @@ class Window:
             if self._framing.starts(self.data, self.at):
                 return
         while True:
-            found = self._framing.find(self.data, self.at, len(self.data))
-            stop = len(self.data) if found < 0 else found
-            found = min(self.member_records(self.at + (not here), stop), default=found)
-            if found >= 0:
-                self.at = found
+            place = self._framing.find(self.data, self.at, len(self.data))
+            stop = len(self.data) if place < 0 else place
+            place = min(self.member_records(self.at + (not here), stop), default=place)
+            if place >= 0:
+                self.at = place
                 return
             self.at = max(self.at, len(self.data) - self._framing.overlap)
             if not self.more():
@@ -191,10 +191,10 @@ class Window:
         """
         left = count
         while left > 0:
-            found = self._framing.find(self.data, self.at, min(self.at + left, len(self.data)))
-            if found >= 0:
-                left -= found - self.at
-                self.at = found
+            place = self._framing.find(self.data, self.at, min(self.at + left, len(self.data)))
+            if place >= 0:
+                left -= place - self.at
+                self.at = place
                 self.have(self._framing.overlap)
                 if self._framing.surely(self.data, self.at):
                     return "wrong"

@@ -129,13 +129,13 @@ def _head(data: bytes, at: int) -> tuple[int, int] | None:
     crlf = data.find(b"\r\n\r\n", at, at + USUAL)
     if crlf >= 0 and data.find(b"\n\n", at, crlf) < 0 and data.find(b"\n\r\n", at, crlf + 1) < 0:
         return crlf, crlf + 4
-    found = _HEADER_STOP.search(data, at)
-    return (found.start(), found.end()) if found else None
+    match = _HEADER_STOP.search(data, at)
+    return (match.start(), match.end()) if match else None
 
 
 def _find(data: bytes, begin: int, end: int) -> int:
-    found = _START.search(data, begin, end)
-    return found.start() if found else -1
+    match = _START.search(data, begin, end)
+    return match.start() if match else -1
 
 
 def _starts(data: bytes, at: int) -> bool:
@@ -154,9 +154,9 @@ def detect_kind(head: bytes) -> str:
     at = 0
     while at >= 0:
         following = _find(head, at + 1, len(head))
-        found = _TYPE.search(head, at, len(head) if following < 0 else following)
-        if found and found[1].lower() not in (b"warcinfo", b"request", b"metadata"):
-            return "warc" if found[1].decode("latin-1").lower() in PAGES else "wet"
+        match = _TYPE.search(head, at, len(head) if following < 0 else following)
+        if match and match[1].lower() not in (b"warcinfo", b"request", b"metadata"):
+            return "warc" if match[1].decode("latin-1").lower() in PAGES else "wet"
         at = following
     return "wet"
 

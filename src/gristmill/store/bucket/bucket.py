@@ -207,15 +207,15 @@ class Bucket:
 
         with self._explained(key):
             try:
-                found = obstore.get(self._store, self._prefix + key)
+                answer = obstore.get(self._store, self._prefix + key)
             except FileNotFoundError as error:
                 if any(word in str(error) for word in NO_BUCKET):
                     raise
                 return None
-            if found.meta["size"] > most:
+            if answer.meta["size"] > most:
                 raise VerificationError(too_large(self.url, key, most))
             return StoredFile(
-                bytes(found.bytes()), _version(found.meta), found.meta.get("last_modified")
+                bytes(answer.bytes()), _version(answer.meta), answer.meta.get("last_modified")
             )
 
     def blocks(self, key: str) -> Iterator[bytes]:
@@ -249,8 +249,8 @@ class Bucket:
         import obstore
 
         with self._explained(""):
-            found = obstore.list_with_delimiter(self._store, self._prefix.rstrip("/") or None)
-        names = [*found["common_prefixes"], *(entry["path"] for entry in found["objects"])]
+            listing = obstore.list_with_delimiter(self._store, self._prefix.rstrip("/") or None)
+        names = [*listing["common_prefixes"], *(entry["path"] for entry in listing["objects"])]
         return [name.removeprefix(self._prefix) for name in names]
 
     def delete(self, key: str) -> None:

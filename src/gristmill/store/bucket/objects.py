@@ -106,7 +106,7 @@ def bring(
 
 def download(bucket: Bucket, file: ObjectFile, root: Path, *, keep: bool = False) -> None:
     """Fetch one file; it has its name when its bytes were compared. Raises Damaged."""
-    found = ""
+    summary = ""
     for _ in range(2):  # what a line altered is right the second time
         with machine_errors(root / file.path), suppress(_Other), writing(root, file.path) as out:
             try:
@@ -115,7 +115,7 @@ def download(bucket: Bucket, file: ObjectFile, root: Path, *, keep: bool = False
             except VerificationError as error:
                 advice = "Run the recipe again" if keep else "A run makes it anew"
                 raise Damaged(f"{error}. {advice}") from None
-            found = f"{out.size:,} bytes with sha256 {out.hexdigest()}"
+            summary = f"{out.size:,} bytes with sha256 {out.hexdigest()}"
             if out.hexdigest() != file.sha256:
                 raise _Other
             return
@@ -123,7 +123,7 @@ def download(bucket: Bucket, file: ObjectFile, root: Path, *, keep: bool = False
         bucket.delete(file.key)
     raise Damaged(
         f"{bucket.url}/{file.key}: not as it was written: expected sha256 {file.sha256}, got "
-        f"{found}. "
+        f"{summary}. "
         + (
             "If a second try says the same, the store has other bytes, which a run tells by their "
             "number alone: Remove it, then run the recipe again"

@@ -133,10 +133,10 @@ def header_digest(answer: Answer) -> str | None:
         and answer.headers.get("x-amz-checksum-type", "FULL_OBJECT") == "FULL_OBJECT"
     ):
         return _hex(checksum)
-    found = re.search(
+    match = re.search(
         r"(?:^|[,\s])sha-256=:([A-Za-z0-9+/=]+):", answer.headers.get("Repr-Digest", "")
     )
-    return _hex(found[1]) if found else None
+    return _hex(match[1]) if match else None
 
 
 def _hex(text: str) -> str | None:

@@ -270,20 +270,20 @@ class Download:
     def _go_on(self, answer: Answer) -> int:
         """Check that a 206 continues where the file ends; returns where it will end."""
         partial = self._partial
-        found = re.fullmatch(
+        match = re.fullmatch(
             r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", answer.headers.get("Content-Range", "")
         )
-        if found is None:
+        if match is None:
             self._misfit("the server answered 206 without a Content-Range")
-        first, last = int(found[1]), int(found[2])
-        total = None if found[3] == "*" else int(found[3])
+        first, last = int(match[1]), int(match[2])
+        total = None if match[3] == "*" else int(match[3])
         length = body_length(answer)
         if (
             first != partial.written
             or last < first
             or (length is not None and length != last - first + 1)
         ):
-            self._misfit(f"asked for bytes from {partial.written:,}, the server gave {found[0]!r}")
+            self._misfit(f"asked for bytes from {partial.written:,}, the server gave {match[0]!r}")
         if total is not None and (last >= total or partial.expected_size not in (None, total)):
             self._misfit(f"its length changed between two attempts, to {total:,} bytes")
         if partial.etag is not None and answer.headers.get("ETag") != partial.etag:

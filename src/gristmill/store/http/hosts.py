@@ -90,18 +90,18 @@ class Hosts:
 
 def addresses(host: str, port: int, seconds: float) -> int | None:
     """Return how many addresses a host has; 0: its name is unknown; None: no answer in time."""
-    found: list[int] = []
+    counts: list[int] = []
 
     def ask() -> None:
         try:
-            found.append(
+            counts.append(
                 len({entry[4] for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
             )
         except OSError:
-            found.append(0)
+            counts.append(0)
 
     thread = threading.Thread(target=ask, name="gristmill-resolve", daemon=True)
     with suppress(UnicodeError):  # no name that could be asked for: the connection says so
         thread.start()
         thread.join(seconds)
-    return found[0] if found else None
+    return counts[0] if counts else None

@@ -27,7 +27,9 @@ def data_urls(name: str, subset: str | None, remote: Remote, client: Client) -> 
     page = f"{hub_endpoint()}/api/datasets/{name}"
     card = client.retrying(shown(page), partial(_card, remote, page, client))
     base = f"hf://datasets/{name}/"
-    configs = {str(one.get("config_name", "default")): one for one in _tables(card, "configs")}
+    configs = {
+        str(config.get("config_name", "default")): config for config in _tables(card, "configs")
+    }
     if configs:
         wanted = subset or ("default" if "default" in configs else None)
         if wanted is None and len(configs) == 1:
@@ -37,9 +39,9 @@ def data_urls(name: str, subset: str | None, remote: Remote, client: Client) -> 
                 f"hub = {name!r}: {'it needs a subset' if subset is None else f'no {subset!r}'}; "
                 f"its subsets are {', '.join(sorted(configs))}"
             )
-        found = list(dict.fromkeys(_patterns(configs[wanted])))
-        if found:
-            return [base + pattern for pattern in found]
+        patterns = list(dict.fromkeys(_patterns(configs[wanted])))
+        if patterns:
+            return [base + pattern for pattern in patterns]
     folder = f"{subset}/" if subset else ""
     return [f"{base}{folder}**/*.{end}" for end in DATA]
 
@@ -60,8 +62,8 @@ def _card(remote: Remote, page: str, client: Client) -> dict[str, Any]:
 
 
 def _tables(table: Any, key: str) -> list[dict[str, Any]]:
-    found = table.get(key) if isinstance(table, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    value = table.get(key) if isinstance(table, dict) else None
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _patterns(config: dict[str, Any]) -> list[str]:
@@ -71,9 +73,9 @@ def _patterns(config: dict[str, Any]) -> list[str]:
     if files is None:
         return [f"{folder}/**/*.{end}" for end in DATA] if folder else []
     by_split = _tables(config, "data_files")
-    chosen: Any = [one.get("path") for one in by_split if one.get("split") == TRAIN]
-    chosen = chosen or [one.get("path") for one in by_split] or files
-    found: list[str] = []
-    for one in chosen if isinstance(chosen, list) else [chosen]:
-        found += [one] if isinstance(one, str) else one if isinstance(one, list) else []
-    return [f"{folder}/{one}" if folder else str(one) for one in found]
+    chosen: Any = [entry.get("path") for entry in by_split if entry.get("split") == TRAIN]
+    chosen = chosen or [entry.get("path") for entry in by_split] or files
+    paths: list[str] = []
+    for entry in chosen if isinstance(chosen, list) else [chosen]:
+        paths += [entry] if isinstance(entry, str) else entry if isinstance(entry, list) else []
+    return [f"{folder}/{entry}" if folder else str(entry) for entry in paths]

@@ -160,17 +160,17 @@ def _list_store(url: str, *, patient: bool) -> list[str]:
     scheme, bucket, _, _ = split(url)
     base = f"{scheme}://{bucket}/"
     prefix = MAGIC.split(pattern, maxsplit=1)[0].rpartition("/")[0]
-    found = []
+    urls = []
     try:
         for page in store.list(prefix or None):
-            found += [
+            urls += [
                 base + _spelled(entry["path"]) for entry in page if _matches(entry["path"], pattern)
             ]
     except Exception as error:
         raise SourceError(
             f"{shown(url)}: cannot be listed ({type(error).__name__})", "unreachable"
         ) from error
-    return found
+    return urls
 
 
 # -- the Hugging Face hub
@@ -179,12 +179,12 @@ _HUB = re.compile(r"hf://(datasets|models|spaces)/([^/@]+/[^/@]+)(?:@([^/]+))?/(
 
 
 def _hub_parts(url: str) -> tuple[str, str, str, str]:
-    found = _HUB.fullmatch(url)
-    if found is None:
+    match = _HUB.fullmatch(url)
+    if match is None:
         raise SourceError(
             f"{url}: write hf://datasets/OWNER/NAME/FILE, or hf://datasets/OWNER/NAME@REVISION/FILE"
         )
-    return found[1], found[2], found[3] or "main", _key(found[4])
+    return match[1], match[2], match[3] or "main", _key(match[4])
 
 
 def hub_endpoint() -> str:
@@ -208,12 +208,12 @@ def _list_hub(remote: Remote, client: Client) -> list[str]:
         "?recursive=true&expand=false"
     )
     base = url[: len(url) - len(pattern)]
-    found: list[str] = []
+    urls: list[str] = []
     for _ in range(MOST_PAGES):
         if page is None:
-            return found
+            return urls
         entries, following = client.retrying(shown(page), partial(_page, remote, page, client))
-        found += [base + _spelled(path) for path in entries if _matches(path, pattern)]
+        urls += [base + _spelled(path) for path in entries if _matches(path, pattern)]
         page = following
         if page is not None and not page.startswith(hub_endpoint() + "/"):
             raise SourceError(f"{shown(page)}: the hub's next page lies elsewhere")
@@ -256,9 +256,9 @@ def expand(remote: Remote, client: Client) -> list[str]:
     url = remote.url
     if not is_pattern(url):
         return [url]
-    found = (
+    urls = (
         _list_store(url, patient=client.settings.retry)
         if url.startswith(STORES)
         else _list_hub(remote, client)
     )
-    return sorted(found, key=str.encode)
+    return sorted(urls, key=str.encode)

@@ -72,15 +72,15 @@ class Transfer:
         if promise.sha256 is not None and (path := self.cache.find(promise.sha256)):
             return Fetched(path, path.stat().st_size, promise.sha256)
         if self.resume_only:
-            found = self.look(remote, promise.sha256)
+            status = self.look(remote, promise.sha256)
             known = self._known(remote)
-            if found.whole and known is not None and promise.sha256 is None:
+            if status.whole and known is not None and promise.sha256 is None:
                 return Fetched(
                     self.cache.find(known.sha256) or self.cache.object(known.sha256),
                     known.size,
                     known.sha256,
                 )
-            if not found.here:
+            if not status.here:
                 raise SourceError(
                     f"{remote.shown}: --resume-only: it is neither in the cache "
                     f"({self.cache.root}) nor begun"
@@ -225,19 +225,19 @@ class Transfer:
 def _in_place(remote: Remote, promise: Promise) -> Fetched:
     path = Path(os.fsdecode(local_path(remote.url)))
     try:
-        size, found = hash_file(path)
+        size, digest = hash_file(path)
     except OSError as error:
         raise SourceError(
             f"{remote.url}: cannot be read: {error.strerror}", reason_of_file(error)
         ) from error
-    if promise.sha256 not in (None, found):
+    if promise.sha256 not in (None, digest):
         raise SourceError(
             f"{remote.shown}: {promise.by} promises sha256 {promise.sha256}, but the file "
-            f"has {found}. Bring the old file back, or "
+            f"has {digest}. Bring the old file back, or "
             "start a new corpus for the new one",
             "changed",
         )
-    return Fetched(path, size, found)
+    return Fetched(path, size, digest)
 
 
 def fetch(

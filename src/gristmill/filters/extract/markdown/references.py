@@ -20,7 +20,7 @@ def decode(text: bytes, instead: Mapping[bytes, bytes] = NOTHING) -> bytes:
     """Return text with references replaced, all by `instead` if given; other & stay."""
     if b"&" not in text:
         return text
-    return REFERENCE.sub(lambda match: instead.get(found := _meaning(match), found), text)
+    return REFERENCE.sub(lambda match: instead.get(meaning := _meaning(match), meaning), text)
 
 
 def decode_attribute(value: bytes) -> bytes:
