@@ -260,7 +260,7 @@ class Run(NamedTuple):
         corpus = self.corpus
         if until not in ("plan", "fetch"):
             check_pages(self.recipe)
-        finished = self._recovered()
+        finished = self._recover()
         planned = self.planned(finished, plan_file)
         if self.transfer.resume_only:
             self.fetching(planned).refuse_new()
@@ -375,7 +375,7 @@ class Run(NamedTuple):
 
     # -- before the phases
 
-    def _recovered(self) -> tuple[Manifest, bytes] | None:
+    def _recover(self) -> tuple[Manifest, bytes] | None:
         """Complete a state whose writing was begun; the manifest of the finished state."""
         corpus = self.corpus
         with machine_errors(corpus.root):

@@ -171,7 +171,7 @@ def lines(curves: dict[str, Any]) -> list[str]:
         f"{mark} {shape.bands} x {shape.rows}" for mark, shape in zip(MARKS, shapes, strict=False)
     ]
     out = [
-        *_drawn(shapes, curves["threshold"]),
+        *_draw(shapes, curves["threshold"]),
         "",
         "similarity" + "".join(f"{name:>12}" for name in names),
     ]
@@ -199,7 +199,7 @@ def lines(curves: dict[str, Any]) -> list[str]:
     return out
 
 
-def _drawn(shapes: list[Shape], threshold: float | None) -> list[str]:
+def _draw(shapes: list[Shape], threshold: float | None) -> list[str]:
     """Return the curves over similarities from 0 to 1, and the threshold as a line of colons. Where
     two curves cross, the first is drawn.
     """

@@ -210,7 +210,7 @@ class LoaderPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             if any(
                 source.windows and source.name in names - begun.keys() for source in segment.sources
             ):
-                begun = _begun_in(segment, end - segment.from_window) | begun
+                begun = _last_epochs(segment, end - segment.from_window) | begun
             if names <= begun.keys():
                 break
             end = segment.from_window
@@ -288,7 +288,7 @@ def _has_grown_from(corpus: TokenCorpus, tokenizer: str) -> bool:
     return version is not None and tokenizer in version.previous
 
 
-def _begun_in(segment: PlanSegment, windows: int) -> dict[str, int]:
+def _last_epochs(segment: PlanSegment, windows: int) -> dict[str, int]:
     """Return the last epoch of each source that a segment's first windows begin, or go on with."""
     begun = {}
     for source, count in zip(segment.sources, segment.mixture.before(windows), strict=True):

@@ -84,12 +84,12 @@ def fit_mix(
     with counted("fit", len(runs.metrics), "metrics") as count:
         fitted = []
         for place in range(len(runs.metrics)):
-            fitted.append(_fitted(runs, place, law, seed))
+            fitted.append(_fit_metric(runs, place, law, seed))
             count.add(1)
     chosen = Objective([fit.law for fit in fitted], weights)
     smooth = all(fit.kind != "boosted" for fit in fitted)
     mix = best_mix(chosen, caps, natural, seed, smooth=smooth)
-    shares, gains = _resampled(runs, fitted, weights, caps, natural, mix, seed, resamples)
+    shares, gains = _resample(runs, fitted, weights, caps, natural, mix, seed, resamples)
     answer = _answer(runs, fitted, chosen, weights, mix, natural, caps, shares, gains)
     answer["warnings"] = _warnings(runs, fitted, mix, gains)
     for name, row in answer["mix"].items():
@@ -121,7 +121,7 @@ def _natural(runs: Swarm, supply: Mapping[str, int] | None) -> np.ndarray:
     return np.asarray(counts / counts.sum())
 
 
-def _fitted(runs: Swarm, place: int, law: str, seed: int) -> Fitted:
+def _fit_metric(runs: Swarm, place: int, law: str, seed: int) -> Fitted:
     """Return a metric's law, chosen by the error on runs that it has not seen."""
     values = runs.values[:, place]
     many = len(runs.names) >= MANY * len(runs.sources)
@@ -158,7 +158,7 @@ def _errors(values: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     }
 
 
-def _resampled(
+def _resample(
     runs: Swarm,
     fitted: list[Fitted],
     weights: np.ndarray,

@@ -33,7 +33,7 @@ def fit_law(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, starts: int = S
     """
     if kind == "log_linear":
         return _log_linear(x, y, seed, starts)
-    return _linear(x, y) if kind == "linear" else _boosted(x, y, seed)
+    return _linear(x, y) if kind == "linear" else _fit_boosting(x, y, seed)
 
 
 def needed(name: str) -> Any:
@@ -94,7 +94,7 @@ def _bounded(exponent: np.ndarray) -> np.ndarray:
     return np.asarray(np.clip(exponent, -30.0, 30.0))
 
 
-def _boosted(x: np.ndarray, y: np.ndarray, seed: int) -> Law:
+def _fit_boosting(x: np.ndarray, y: np.ndarray, seed: int) -> Law:
     model = needed("sklearn.ensemble").GradientBoostingRegressor(
         n_estimators=200, learning_rate=0.05, max_depth=3, subsample=0.8, random_state=seed
     )

@@ -88,11 +88,11 @@ def _draw(natural: np.ndarray, caps: np.ndarray, runs: int, seed: int) -> list[n
         drawn = np.where(drawn < LEAST, 0.0, drawn)
         if drawn.sum() > 0:
             # Six decimals, as the file has them: the plan and the file are of the same shares.
-            mixes.append(_rounded(within(drawn, caps)))
-    return [_rounded(mix) for mix in mixes]
+            mixes.append(_round(within(drawn, caps)))
+    return [_round(mix) for mix in mixes]
 
 
-def _rounded(mix: np.ndarray) -> np.ndarray:
+def _round(mix: np.ndarray) -> np.ndarray:
     parts = np.round(mix * 1_000_000).astype(np.int64)
     parts[int(parts.argmax())] += 1_000_000 - int(parts.sum())
     return np.asarray(parts / 1_000_000)

@@ -79,7 +79,7 @@ class PartRunner:
         records, left = dict(ran.records), 0
         for number in tasks.keys() - mine.keys():
             # Its files are checked by the job that goes on with them.
-            record = self._recorded(phase, number, tasks[number], state)
+            record = self._record(phase, number, tasks[number], state)
             if record is None:
                 left += 1
             else:
@@ -88,7 +88,7 @@ class PartRunner:
             raise PartDone(_next(phase, left, self._part))
         return Ran(dict(sorted(records.items())), ran.failed)
 
-    def _recorded(
+    def _record(
         self, phase: Phase[Any], number: int, task: Any, state: State
     ) -> Record[Any] | None:
         name = phase.record_name(number, state.recipe)

@@ -198,13 +198,13 @@ def narrow(recipe: Recipe, fields: Iterable[str]) -> Recipe:
         for table in tables:
             branch = branch.setdefault(table, {})
         branch.setdefault(last, {})
-    narrowed: Recipe = _narrowed(recipe, tree)
+    narrowed: Recipe = _narrow(recipe, tree)
     return narrowed
 
 
-def _narrowed(value: Any, tree: dict[str, Any]) -> Any:
+def _narrow(value: Any, tree: dict[str, Any]) -> Any:
     if isinstance(value, list) and tree:
-        return [_narrowed(entry, tree) for entry in value]
+        return [_narrow(entry, tree) for entry in value]
     if not isinstance(value, msgspec.Struct) or not tree:
         return value
     unknown = set(tree) - set(value.__struct_fields__)
@@ -213,7 +213,7 @@ def _narrowed(value: Any, tree: dict[str, Any]) -> Any:
     made = copy.copy(value)
     for field in msgspec.structs.fields(value):
         if field.name in tree:
-            new = _narrowed(getattr(value, field.name), tree[field.name])
+            new = _narrow(getattr(value, field.name), tree[field.name])
         elif field.default_factory is not msgspec.NODEFAULT:
             new = field.default_factory()
         else:

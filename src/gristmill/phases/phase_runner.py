@@ -106,7 +106,7 @@ class PhaseRunner:
         Raises MachineError, RecipeError, Damaged, and errors that are not gristmill's, at once.
         """
         names = {number: phase.record_name(number, state.recipe) for number in tasks}
-        begun = self._taken_over(phase, tasks)
+        begun = self._take_over(phase, tasks)
         early = begun.keys if begun is not None else {}
         others = {number: task for number, task in tasks.items() if number not in early}
         records = self._stored(phase, others, names)
@@ -132,7 +132,7 @@ class PhaseRunner:
             self._storage.wait()
         return Ran(dict(sorted(records.items())), failed)
 
-    def _taken_over(self, phase: Phase[Any], tasks: dict[int, Any]) -> "_EarlyJobs | None":
+    def _take_over(self, phase: Phase[Any], tasks: dict[int, Any]) -> "_EarlyJobs | None":
         """Return what was begun early of a phase, if it is what the phase would do now."""
         begun, self._early = self._early, None
         if begun is None:

@@ -51,12 +51,12 @@ class PhaseRounds(NamedTuple):
         if not state.recipe.targets():
             return self._run(state, PHASES, until)
         behind = PHASES.index(TOKENIZE) + 1
-        seen = self._settled(state, until, behind)
+        seen = self._settle(state, until, behind)
         if seen is None or until == TOKENIZE.stops_by:
             return None
         return self._run(seen, PHASES[behind:], until)
 
-    def _settled(self, state: State, until: str | None, behind: int) -> State | None:
+    def _settle(self, state: State, until: str | None, behind: int) -> State | None:
         """Run the phases up to tokenize until every source has reached its target or its end."""
         before = None if until == TOKENIZE.stops_by else until
         while True:

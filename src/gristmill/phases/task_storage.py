@@ -177,13 +177,13 @@ class TaskFiles:
             names = map(shard_name, getattr(task, "numbers", ()))
             named = [self._own.get(name, []) for name in names] or self._own.values()
             shard_files = [file for files in named for file in files]
-        return self._opened(task, shard_files)
+        return self._open_files(task, shard_files)
 
     def shared(self, task: Any) -> list[File]:
         """Return those that other tasks read as well."""
-        return self._opened(task, self._shared)
+        return self._open_files(task, self._shared)
 
-    def _opened(self, task: Any, files: Iterable[File]) -> list[File]:
+    def _open_files(self, task: Any, files: Iterable[File]) -> list[File]:
         if self._phase.opens is None:
             return list(files)
         opened = tuple(f"{folder}/" for folder in self._phase.opens(task))

@@ -80,13 +80,13 @@ def _read(location: str, folder: Path, name: str, read: Read) -> Tables:
     """Return the parameters by label. Raises RecipeError."""
     where = f"{name}: languages.parameters = {location!r}"
     if location.startswith(PRESET):
-        entries = _parsed(packaged(location.removeprefix(PRESET), "languages"), where, read)
+        entries = _parse(packaged(location.removeprefix(PRESET), "languages"), where, read)
     elif (path := _there(location, folder)).is_dir():
-        entries = {file.stem: _parsed(file, where, read) for file in sorted(path.glob("*.toml"))}
+        entries = {file.stem: _parse(file, where, read) for file in sorted(path.glob("*.toml"))}
         if not entries:
             raise RecipeError(f"{where}: {path} holds no .toml file: name them by label, en.toml")
     else:
-        entries = _parsed(path, where, read)
+        entries = _parse(path, where, read)
     for label, entry in entries.items():
         if not isinstance(entry, dict):
             raise RecipeError(f"{where}: {label}: expected a table of steps, got {entry!r}")
@@ -106,7 +106,7 @@ def _there(location: str, folder: Path) -> Path:
     return here if here.exists() or not Path(location).exists() else Path(location)
 
 
-def _parsed(path: Path, where: str, read: Read) -> dict[str, Any]:
+def _parse(path: Path, where: str, read: Read) -> dict[str, Any]:
     try:
         return read(path.read_text("utf-8"), f"{where}: {path}")
     except OSError as error:

@@ -382,11 +382,11 @@ def stored(recipe: Recipe) -> dict[str, Any]:
             source[key] = stored_url(source[key]) if source[key] is not None else None
     if table["tokens"] is not None:
         table["tokens"]["tokenizer"] = stored_url(table["tokens"]["tokenizer"])
-    table["step"] = [_stored_step(place, step) for place, step in enumerate(recipe.step)]
+    table["step"] = [_store_step(place, step) for place, step in enumerate(recipe.step)]
     return dict(table)
 
 
-def _stored_step(place: int, table: dict[str, Any]) -> dict[str, Any]:
+def _store_step(place: int, table: dict[str, Any]) -> dict[str, Any]:
     step = make_step(place, table)
     locations = set(step.inputs().values())
 

@@ -253,7 +253,7 @@ class DecodedPieces:
                     wait = min(1 << attempts, MOST_WAIT)
                     continue
             damage = None
-            for piece in self._proved_member(gathered):
+            for piece in self._prove_member(gathered):
                 if isinstance(piece, Damage):
                     damage = piece
                 else:
@@ -267,7 +267,7 @@ class DecodedPieces:
         if gathered.size:
             yield gathered.take()
 
-    def _proved_member(self, gathered: _GatheredPieces) -> Iterator[bytes | Damage]:
+    def _prove_member(self, gathered: _GatheredPieces) -> Iterator[bytes | Damage]:
         """Decode one member, whose bytes are gathered; what is wrong with it comes last, and then
         the next member is at hand.
 

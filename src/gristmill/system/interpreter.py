@@ -76,7 +76,7 @@ def python() -> str:
         and _is_named_python(sys.executable)
     ):
         return sys.executable
-    return _searched(homes)
+    return _search(homes)
 
 
 def _is_named_python(file: str) -> bool:
@@ -88,7 +88,7 @@ def _is_named_python(file: str) -> bool:
     )
 
 
-def _searched(homes: list[str]) -> str:
+def _search(homes: list[str]) -> str:
     """Return an interpreter of this very version, of these folders or PATH. Raises MachineError."""
     import shutil
     import subprocess

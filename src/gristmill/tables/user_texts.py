@@ -65,9 +65,9 @@ def to_table(given: Any, text: str = "text") -> pa.Table:
     `text` names the column of texts where a table is given. Raises ArgumentError.
     """
     if is_dataset(given):
-        return _chosen(_dataset_table(given, text), text)
+        return _choose_columns(_dataset_table(given, text), text)
     if is_table(given):
-        return _chosen(_arrow_table(given, text), text)
+        return _choose_columns(_arrow_table(given, text), text)
     return pa.table({"text": _checked(_column(given))})
 
 
@@ -105,9 +105,9 @@ def select_kept(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str 
         column = texts.cast(given.type) if not _is_dictionary(given.type) else texts
         return column if isinstance(given, pa.ChunkedArray) else _combined(column)
     if value_package(given) in ("pandas", "polars"):
-        return _kept_frame(given, kept, texts, text)
+        return _filter_frame(given, kept, texts, text)
     if is_table(given):
-        return _kept_table(_arrow_table(given, text), kept, texts, text)
+        return _filter_table(_arrow_table(given, text), kept, texts, text)
     if isinstance(given, np.ndarray):
         return np.array(texts.to_pylist(), given.dtype if given.dtype == object else None)
     return texts.to_pylist()
@@ -216,7 +216,7 @@ def _of_strings(values: Any) -> bool:
     return isinstance(first, str)
 
 
-def _chosen(table: pa.Table, text: str) -> pa.Table:
+def _choose_columns(table: pa.Table, text: str) -> pa.Table:
     """Return the columns that steps read, as strings. Raises ArgumentError."""
     names = table.column_names
     if text not in names:
@@ -274,7 +274,7 @@ def _combined(column: pa.ChunkedArray) -> pa.Array:
     )
 
 
-def _kept_table(table: pa.Table, kept: np.ndarray, texts: pa.ChunkedArray, text: str) -> pa.Table:
+def _filter_table(table: pa.Table, kept: np.ndarray, texts: pa.ChunkedArray, text: str) -> pa.Table:
     left = table.filter(pa.array(kept))
     name = text if text in table.column_names else table.column_names[0]
     place = table.schema.get_field_index(name)
@@ -282,7 +282,7 @@ def _kept_table(table: pa.Table, kept: np.ndarray, texts: pa.ChunkedArray, text:
     return left.set_column(place, name, texts if _is_dictionary(kind) else texts.cast(kind))
 
 
-def _kept_frame(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str) -> Any:
+def _filter_frame(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str) -> Any:
     """Return what is kept of a Series or DataFrame of pandas (with its index) or Polars."""
     left = given[kept] if value_package(given) == "pandas" else given.filter(kept)
     if value_package(given) == "pandas":

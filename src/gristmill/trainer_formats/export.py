@@ -114,7 +114,7 @@ class _TokenExport:
     ) -> None:
         self._corpus = TokenCorpus.open(root)
         self._format = to
-        self._splits = self._asked_splits(split)
+        self._splits = self._splits_to_write(split)
         known = list(dict.fromkeys(n for s in self._splits for n in self._corpus.sources(s)))
         for name in sources:
             if not any(belongs_to(source, name) for source in known):
@@ -207,7 +207,7 @@ class _TokenExport:
                 made = Finished(corpus, tokenizer, list(written.values()), self._per_file)
                 notes += self._format.finish(folder, made)
             folder.write(name, data)
-            streams = [_exported(stream, result) for stream, result in written.values()]
+            streams = [_to_stream(stream, result) for stream, result in written.values()]
             folder.describe(
                 tokens=ExportedTokens(
                     tokenizer_file=name, format=held, dtype=self._dtype, end_of_text_literal=literal
@@ -232,7 +232,7 @@ class _TokenExport:
             if name in self._corpus.sources(split)
         )
 
-    def _asked_splits(self, split: str | None) -> list[Split]:
+    def _splits_to_write(self, split: str | None) -> list[Split]:
         if split not in (None, "train", "val"):
             raise RecipeError(f"--split {split}: no such split; there are train and val")
         every: tuple[Split, Split] = ("train", "val")
@@ -306,7 +306,7 @@ def _counting(blocks: Iterable[TokenBlock], count: Count) -> Iterator[TokenBlock
         yield block
 
 
-def _exported(stream: Stream, found: Written) -> ExportedStream:
+def _to_stream(stream: Stream, found: Written) -> ExportedStream:
     return ExportedStream(
         name=stream.name,
         split=stream.split,

@@ -94,7 +94,7 @@ def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
             check_type(path, kind.name, reading.tokenizer.vocabulary, stated=stated)
         opened = [(path, mapped(path, kind.str)) for path in files]
         blocks = (
-            _indexed(opened)
+            _index(opened)
             if indexed
             else _apart(opened, reading.tokenizer.end_of_text, reading.side or OLMO.side)
         )
@@ -113,7 +113,7 @@ def _apart(
             yield tokens, lengths, np.full(len(lengths), number, np.int64)
 
 
-def _indexed(
+def _index(
     opened: list[tuple[Path, np.ndarray]],
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     for number, (path, tokens) in enumerate(opened):

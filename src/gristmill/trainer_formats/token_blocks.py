@@ -85,10 +85,10 @@ def with_side(
     A document that has none where the corpus says gets one all the same.
     """
     for block in blocks:
-        yield block if has == wanted else _turned(block, end_of_text, has, wanted)
+        yield block if has == wanted else _move_mark(block, end_of_text, has, wanted)
 
 
-def _turned(block: TokenBlock, end_of_text: int, has: Side, wanted: Side) -> TokenBlock:
+def _move_mark(block: TokenBlock, end_of_text: int, has: Side, wanted: Side) -> TokenBlock:
     stops = np.cumsum(block.lengths)
     starts = stops - block.lengths
     lengths = block.lengths.copy()

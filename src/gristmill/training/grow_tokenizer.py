@@ -205,7 +205,7 @@ def read_grown(path: Path) -> tuple[GrownTokenizer, TokenizerVersion]:
         or record.vocab_size != BASE_TOKENS + len(merges)
         or sum(source.merges for source in record.sources_contributed) != len(merges)
         or len(record.previous) != record.version - 1
-        or seal(_unsealed(tokenizer, record)) != data
+        or seal(_without_seal(tokenizer, record)) != data
     ):
         raise VerificationError(
             f"{path}: its record of growth does not fit its tokens: `gristmill tokenizer grow` did "
@@ -214,7 +214,7 @@ def read_grown(path: Path) -> tuple[GrownTokenizer, TokenizerVersion]:
     return GrownTokenizer(tokenizer, record), version
 
 
-def _unsealed(tokenizer: BytePairTokenizer, record: GrowthRecord) -> bytes:
+def _without_seal(tokenizer: BytePairTokenizer, record: GrowthRecord) -> bytes:
     named_pattern(record.pattern)
     plain = msgspec.structs.replace(record, file_sha256=NO_DIGEST)
     return write_tokenizer_json(tokenizer, msgspec.to_builtins(plain))

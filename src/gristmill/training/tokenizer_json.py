@@ -19,7 +19,7 @@ class PublishedPattern(NamedTuple):
     splits: tuple[str, ...]  # regular expressions, one after another; (): GPT-2's, by its flag
 
 
-def _published(pattern: Pattern) -> PublishedPattern:
+def _first_spelling(pattern: Pattern) -> PublishedPattern:
     """Return the first spelling of a pattern."""
     return PublishedPattern(pattern, next(key for key in PUBLISHED if PUBLISHED[key] == pattern))
 
@@ -28,11 +28,11 @@ def _published(pattern: Pattern) -> PublishedPattern:
 # white space at the end of a text, and Oniguruma does not read it.
 PATTERNS = {
     "gpt2": PublishedPattern(Pattern.GPT2, ()),
-    "cl100k": _published(Pattern.LLAMA3),
-    "llama3": _published(Pattern.LLAMA3),
-    "qwen2": _published(Pattern.QWEN2),
-    "o200k": _published(Pattern.O200K),
-    "deepseek": _published(Pattern.DEEPSEEK),
+    "cl100k": _first_spelling(Pattern.LLAMA3),
+    "llama3": _first_spelling(Pattern.LLAMA3),
+    "qwen2": _first_spelling(Pattern.QWEN2),
+    "o200k": _first_spelling(Pattern.O200K),
+    "deepseek": _first_spelling(Pattern.DEEPSEEK),
 }
 # The bytes in the order of their characters: HF's trainer sorts its alphabet so.
 BYTES_BY_CHARACTER = sorted(range(256), key=lambda byte: BYTE_LEVEL[byte])

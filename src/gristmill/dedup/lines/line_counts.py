@@ -293,7 +293,7 @@ class LineRemover:
             removed[own[firsts]] = False
         if not removed.any():
             return batch
-        removed = _covered(np.flatnonzero(removed), hashed.ends, len(removed))
+        removed = _cover(np.flatnonzero(removed), hashed.ends, len(removed))
         new = view_strings(*cut_lines(hashed.data, hashed.lines, removed))
         self.counts["cut"] += int(removed.sum())
         self.counts["documents"] += int(
@@ -309,7 +309,7 @@ class LineRemover:
         )
 
 
-def _covered(firsts: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
+def _cover(firsts: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
     """Return which of n lines lie in what begins at `firsts`, (n,) bool."""
     steps = np.zeros(size + 1, np.int64)
     np.add.at(steps, firsts, 1)

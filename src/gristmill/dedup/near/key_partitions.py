@@ -48,7 +48,7 @@ def write_pairs(task: PartitionTask) -> tuple[list[Path], list[Path]]:
     """Write the pairs of a partition: files of pairs (pairs_in), and one of large buckets."""
     pairs, target = _PairFiles(task), fresh(task.work, f"large-{task.place:04d}")
     with open(target, "wb") as large:
-        for keys, numbers in _in_buckets(_repeated_keys(task.files)):
+        for keys, numbers in _in_buckets(_find_repeats(task.files)):
             heads = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
             sizes = np.diff(np.r_[heads, len(keys)])
             if task.large:
@@ -79,7 +79,7 @@ def distinct(left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return left[new], right[new]
 
 
-def _repeated_keys(files: list[KeyFile]) -> np.ndarray:
+def _find_repeats(files: list[KeyFile]) -> np.ndarray:
     """Return the keys of a partition that may occur twice, and their numbers: (m, 2) int64."""
     from gristmill.kernels.hashing.band_keys import Repeated
 

@@ -113,7 +113,9 @@ class NearStage:
             thresholds=self._thresholds,
         )
         decisions = rounds.run(first_pairs, _states(self._references, self._rows.size))
-        for chunk in merged(_removed(done), _removed(rounds.compared), len(self._documents)):
+        for chunk in merged(
+            _read_and_remove(done), _read_and_remove(rounds.compared), len(self._documents)
+        ):
             self._write(chunk)
         return decisions.keepers, decisions.similarities
 
@@ -123,7 +125,7 @@ class NearStage:
 
         size = len(self._documents)
         parents, most = np.arange(size), np.zeros(size)
-        for chunk in _removed(compared):
+        for chunk in _read_and_remove(compared):
             self._write(chunk)
             left, right, similarities = chunk
             kept = similarities >= of_rows(self._thresholds, left)
@@ -150,7 +152,7 @@ def _states(references: ReferenceDocuments, size: int) -> np.ndarray:
     return np.asarray(states.astype(np.int8))
 
 
-def _removed(files: Iterable[Path]) -> Iterator[Chunk]:
+def _read_and_remove(files: Iterable[Path]) -> Iterator[Chunk]:
     """Yield all pairs of files of LIKELY; each file is removed once it was read."""
     for path in files:
         yield from chunks_of(path)

@@ -159,7 +159,7 @@ class DuplicateIndex:
             document = signed.first + place
             verdict = Verdict(document, None, None, None)
             if copy is not None:
-                verdict = _copied(
+                verdict = _copy_verdict(
                     document,
                     verdicts[copy - signed.first] if copy >= signed.first else self.verdict(copy),
                 )
@@ -298,7 +298,7 @@ def _distinct(text: bytes, near: Near) -> np.ndarray:
     )[1]
 
 
-def _copied(document: int, of: Verdict) -> Verdict:
+def _copy_verdict(document: int, of: Verdict) -> Verdict:
     """Return the verdict of a text that equals an earlier one: that one's, if it was dropped."""
     return (
         Verdict(document, EXACT, of.document, 1.0)

@@ -143,7 +143,7 @@ def keep(texts: Given, steps: Any, *, text: str = "text") -> Given:
     if is_dataset(texts):
         return mapped(texts, partial(keep, steps=chosen, text=text))  # type: ignore[no-any-return]
     if is_stream(texts):
-        return _kept_stream(texts, chosen)  # type: ignore[return-value,arg-type]
+        return _keep_stream(texts, chosen)  # type: ignore[return-value,arg-type]
     kept, left = _kept(to_table(_only_text(texts, text), text), [_load(step) for step in chosen])
     return select_kept(texts, kept, left, text)  # type: ignore[no-any-return]
 
@@ -178,7 +178,7 @@ def _kept(table: pa.Table, loaded: list[LoadedStep]) -> tuple[np.ndarray, pa.Chu
     return np.concatenate(kept), pa.chunked_array(left, pa.string())
 
 
-def _kept_stream(texts: Iterator[Any], steps: list[Filter]) -> Iterator[Any]:
+def _keep_stream(texts: Iterator[Any], steps: list[Filter]) -> Iterator[Any]:
     for part in streamed(texts):
         yield from keep(part, steps)
 
@@ -320,7 +320,7 @@ def _raw(part: pa.Table, first: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema.RAW)
 
 
-def _filled(loaded: list[LoadedStep]) -> list[str]:
+def _columns_to_fill(loaded: list[LoadedStep]) -> list[str]:
     return list(dict.fromkeys(name for step in loaded for name in step.columns))
 
 
@@ -328,7 +328,7 @@ def _verdicts(raw: pa.RecordBatch, judged: Judged, loaded: list[LoadedStep]) -> 
     """Return the rows of `judge`."""
     columns = {name: judged.verdicts[name] for name in VERDICT}
     columns |= {name: judged.measures[name] for name in judged.measures.schema.names[1:]}
-    if filled := _filled(loaded):
+    if filled := _columns_to_fill(loaded):
         rows = np.full(len(raw), -1, np.int64)
         at = np.searchsorted(raw["document"].to_numpy(), judged.kept["document"].to_numpy())
         rows[at] = np.arange(len(at))

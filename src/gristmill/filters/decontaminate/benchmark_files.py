@@ -228,7 +228,7 @@ def expand(name: str, line: int, row: dict[str, Any], fields: Sequence[str]) -> 
                 f"{name}: {field!r} lies in another list than {where!r}: an item is of one list"
             )
     try:
-        yield from _expanded(name, line, row, [_steps(row, field) for field in fields])
+        yield from _expand(name, line, row, [_steps(row, field) for field in fields])
     except RecursionError as error:
         raise RecipeError(f"{name}: row {line} is nested too deep to be an item") from error
 
@@ -238,7 +238,7 @@ def _steps(row: dict[str, Any], field: str) -> list[str]:
     return [field] if field in row else [step.removeprefix(".") for step in field.split(LIST)]
 
 
-def _expanded(name: str, line: int, row: Any, paths: list[list[str]]) -> Iterator[list[str]]:
+def _expand(name: str, line: int, row: Any, paths: list[list[str]]) -> Iterator[list[str]]:
     at = next((steps[0] for steps in paths if len(steps) > 1), None)
     if at is None:
         yield [_flat(_field(name, line, row, steps[0])) for steps in paths]
@@ -252,7 +252,7 @@ def _expanded(name: str, line: int, row: Any, paths: list[list[str]]) -> Iterato
     held = [None if len(steps) > 1 else _flat(_field(name, line, row, steps[0])) for steps in paths]
     inner = [steps[1:] for steps in paths if len(steps) > 1]
     for entry in entries:
-        for fields in _expanded(name, line, entry, inner):
+        for fields in _expand(name, line, entry, inner):
             values = iter(fields)
             yield [next(values) if value is None else value for value in held]
 

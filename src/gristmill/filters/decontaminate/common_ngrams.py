@@ -98,7 +98,7 @@ def hits(found: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     items of a document does so again.
     """
     for batch in found:
-        owners, ngrams = _unrolled(batch)
+        owners, ngrams = _unroll(batch)
         documents = batch["document"].to_numpy()[owners]
         yield pa.RecordBatch.from_arrays(
             [pa.array(documents), pa.array(ngrams.astype(np.int64))], schema=HITS
@@ -115,7 +115,7 @@ def judge_common(
     are not listed (`unlisted`).
     """
     for batch in found:
-        owners, ngrams = _unrolled(batch)
+        owners, ngrams = _unroll(batch)
         counts = np.bincount(owners[~np.isin(ngrams, listed)], minlength=len(batch))
         shares = counts / np.maximum(left[batch["part"].to_numpy()], 1)
         dropped = (counts > 0) & (shares >= threshold)
@@ -135,7 +135,7 @@ def unlisted(offsets: np.ndarray, ngrams: np.ndarray, listed: np.ndarray) -> np.
     return np.asarray(counted[offsets[1:]] - counted[offsets[:-1]])
 
 
-def _unrolled(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
+def _unroll(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
     """Of every hit n-gram the row that has it, and its number."""
     lists = batch["hits"]
     if lists.null_count:

@@ -191,7 +191,7 @@ def _input(
         arguments.buckets if dictionary.pruned is None else len(dictionary.pruned)
     )
     if file.take("?")[0]:
-        return _quantised(file, height, arguments.dimension), None
+        return _read_quantised(file, height, arguments.dimension), None
     _need(dictionary.pruned is None, "it is pruned, and not quantised")
     _need(
         file.take("2q") == (height, arguments.dimension),
@@ -207,7 +207,7 @@ def _output(
 ) -> np.ndarray | None:
     """Return the output matrix, (labels, dimension) float32; None if it is quantised."""
     if file.take("?")[0] and quantised:
-        _quantised(file, labels, arguments.dimension)
+        _read_quantised(file, labels, arguments.dimension)
         return None
     _need(
         file.take("2q") == (labels, arguments.dimension),
@@ -216,7 +216,7 @@ def _output(
     return file.array("<f4", labels, arguments.dimension)
 
 
-def _quantised(file: _ByteReader, height: int, dimension: int) -> Callable[[], np.ndarray]:
+def _read_quantised(file: _ByteReader, height: int, dimension: int) -> Callable[[], np.ndarray]:
     """Return a function that decodes a quantised matrix, (height, dimension) float32."""
     with_norms = file.take("?")[0]
     _need(

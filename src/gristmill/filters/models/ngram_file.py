@@ -88,7 +88,7 @@ def estimate(grams: list[NgramCounts], vocabulary: int, least: int) -> dict[str,
     backs: list[np.ndarray] = []
     stored: list[tuple[np.ndarray, np.ndarray]] = []
     for size in range(1, order + 1):
-        adjusted = _adjusted(grams, size)
+        adjusted = _adjust(grams, size)
         kept = grams[size - 1].counts >= (least if size > 2 else 1)
         keys = grams[size - 1].keys
         contexts = keys >> np.uint64(16)
@@ -134,7 +134,7 @@ def estimate(grams: list[NgramCounts], vocabulary: int, least: int) -> dict[str,
     return arrays
 
 
-def _adjusted(grams: list[NgramCounts], size: int) -> np.ndarray:
+def _adjust(grams: list[NgramCounts], size: int) -> np.ndarray:
     """Return the counts of Kneser-Ney: below the longest, the different words before an n-gram."""
     keys, counts = grams[size - 1]
     if size == len(grams):

@@ -20,7 +20,7 @@ def about(manifest: Manifest) -> list[str]:
     """Return what is in it, from where, under which licences, and what was dropped how."""
     blocks = [
         "## What was dropped\n\n"
-        + _fenced("\n".join(Funnel(manifest.funnel).lines()) if manifest.funnel else "nothing")
+        + _fence("\n".join(Funnel(manifest.funnel).lines()) if manifest.funnel else "nothing")
     ]
     if steps := _steps(manifest):
         blocks.append("## Steps\n\n" + steps)
@@ -38,7 +38,7 @@ def recipe(manifest: Manifest) -> list[str]:
     if not manifest.recipe:
         return []
     text = recipe_bytes(manifest.recipe).decode()
-    return ["## Recipe\n\n" + _fenced(text.strip(), "toml")]
+    return ["## Recipe\n\n" + _fence(text.strip(), "toml")]
 
 
 def tokens(manifest: Manifest) -> list[str]:
@@ -78,7 +78,7 @@ def samples(found: Sequence[Sample]) -> list[str]:
     shown = ["The beginnings of documents; personal data is redacted in them."]
     for sample in found:
         name = document_name(sample.document)
-        shown.append(f"{sample.source}, document {name}:\n\n{_fenced(sample.text)}")
+        shown.append(f"{sample.source}, document {name}:\n\n{_fence(sample.text)}")
     return ["## Samples\n\n" + "\n\n".join(shown)]
 
 
@@ -196,7 +196,7 @@ def _cell(text: str) -> str:
     return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _fenced(text: str, word: str = "") -> str:
+def _fence(text: str, word: str = "") -> str:
     """Return a text in a fence that nothing in it can end."""
     shown = "\n".join(printable(line) for line in text.splitlines())
     fence = "```"

@@ -87,7 +87,7 @@ def publish_to_hub(
     on_line(f"{folder}: the files of {name}")
     files = _laid_out(root, folder, chosen, manifest)
     facts = _facts(root, name, endpoint, chosen, manifest, digest, files)
-    files += _described(root, folder, facts, [file.part for file in files])
+    files += _describe(root, folder, facts, [file.part for file in files])
     done = _Upload(name, endpoint, on_line).publish(files, digest, private)
     shutil.rmtree(folder, ignore_errors=True)
     size = sum(file.part.size for file in files)
@@ -199,7 +199,7 @@ def _first_files(data: dict[str, Path]) -> dict[str, Path]:
     return firsts
 
 
-def _described(
+def _describe(
     root: Path, folder: Path, facts: DatasetFacts, parts: list[Part]
 ) -> list[_ReleaseFile]:
     """Write what describes the data set, and SHA256SUMS of all of it."""

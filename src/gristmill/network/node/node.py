@@ -99,7 +99,7 @@ class Node:
         self._lock = threading.Lock()
         self._ahead: FetchAhead | None = None
         self._withdrawn: set[str] = set()  # files that must not be kept, by sha256
-        self._checked = self._accepted(self._reader.newest(), None)
+        self._checked = self._accept(self._reader.newest(), None)
         self._names = self._named()
 
     # -- the release
@@ -128,14 +128,14 @@ class Node:
                 return False
             if candidate.release.number == self.release:
                 return False
-            before, self._checked = self._checked, self._accepted(candidate, self._checked)
+            before, self._checked = self._checked, self._accept(candidate, self._checked)
             self._names = self._named()
             if candidate.release.minimum > before.release.number:
                 kept = {part.sha256 for part in candidate.manifest.parts}
                 self._withdrawn |= {part.sha256 for part in before.manifest.parts} - kept
             return True
 
-    def _accepted(self, found: CheckedRelease, before: CheckedRelease | None) -> CheckedRelease:
+    def _accept(self, found: CheckedRelease, before: CheckedRelease | None) -> CheckedRelease:
         """Return a release that this node can train on. Raises VerificationError if its tokenizer
         has not grown from that of the release before.
         """

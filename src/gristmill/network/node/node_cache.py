@@ -124,7 +124,7 @@ class NodeCache:
         self._warn_of_others()
         with (
             machine_errors(self.root),
-            self._reserved(digest, {part.sha256: part.size for part in manifest.parts}) as view,
+            self._reserve(digest, {part.sha256: part.size for part in manifest.parts}) as view,
         ):
             try:
                 self._bring_all(view.root, manifest.parts, fetch, on_interrupt)
@@ -236,7 +236,7 @@ class NodeCache:
     # -- room
 
     @contextmanager
-    def _reserved(self, digest: str, needs: Mapping[str, int]) -> Iterator[View]:
+    def _reserve(self, digest: str, needs: Mapping[str, int]) -> Iterator[View]:
         """A view's folder and lock, and room for what it needs, which nobody removes meanwhile."""
         note = self.root / "needs" / f"{secrets.token_hex(8)}.json"
         root = self.root / "views" / digest

@@ -78,7 +78,7 @@ def publish(
         uploaded = publisher.upload([*files, *(state.files if state else ())], on_upload)
         listed = None if state is None else publisher.put_bytes(state.data)
         digest = hashlib.sha256(data).hexdigest()
-        release = _made_before(publisher.current, digest, included, listed)
+        release = _find_equal(publisher.current, digest, included, listed)
         if release is not None:
             new = publisher.complete()
         else:
@@ -200,7 +200,7 @@ def withdrawn_so_far(
     return [*withdrawn, *others]
 
 
-def _made_before(
+def _find_equal(
     current: tuple[Release, str] | None, manifest: str, included: list[str], state: str | None
 ) -> Release | None:
     """Return the newest release, if it is of this manifest, these folders and this state."""

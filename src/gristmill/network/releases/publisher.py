@@ -125,7 +125,7 @@ class Publisher:
             named += [signed] if (signed := self.trust.signed_release()) else []
             named += self.trust.stored_releases()
         else:
-            named += self._stored_release(max(named)[0] if named else 0)
+            named += self._highest_release(max(named)[0] if named else 0)
         if not named:
             return None
         number, sha256 = max(named)
@@ -142,7 +142,7 @@ class Publisher:
             )
         return release, sha256
 
-    def _stored_release(self, above: int) -> list[tuple[int, str]]:
+    def _highest_release(self, above: int) -> list[tuple[int, str]]:
         """Return the number and sha256 of the highest release in the store that is above a number,
         as a list of one; empty if there is none.
         """

@@ -286,11 +286,11 @@ class ReleaseReader:
         remote = Remote(url)
         if url.startswith("file://"):
             with _reading(url) as blocks:
-                return _gathered(blocks, most, remote.shown)
+                return _gather(blocks, most, remote.shown)
 
         def ask() -> bytes:
             with self.client.open(remote.request()) as answer:
-                return _gathered(answer.blocks(), most, remote.shown)
+                return _gather(answer.blocks(), most, remote.shown)
 
         return self.client.retrying(remote.shown, ask)
 
@@ -332,7 +332,7 @@ def _root_bytes(root: Path | str | bytes | None) -> bytes | None:
         ) from error
 
 
-def _gathered(blocks: Iterator[bytes], most: int, name: str) -> bytes:
+def _gather(blocks: Iterator[bytes], most: int, name: str) -> bytes:
     data = bytearray()
     for block in blocks:
         data += block

@@ -252,7 +252,7 @@ class Trust:
         self._write(roles)
         return roles
 
-    def _unsigned(self) -> list[str]:
+    def _roles_without_signature(self) -> list[str]:
         """Return the first role that the newest root's keys did not sign, and who names it."""
         if not self._found:
             return []
@@ -322,7 +322,7 @@ class Trust:
         self.roots.append(root)
         if targets is not None:
             self.take(targets)
-        roles = self._unsigned()
+        roles = self._roles_without_signature()
         self.check_signers_at_hand(roles)
         both = before is not None and all(
             len(signers_for(self._signers, role, before)) >= before.signed.roles[role].threshold

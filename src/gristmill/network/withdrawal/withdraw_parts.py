@@ -124,7 +124,7 @@ def rewritten(task: Withdrawal, part: Part, before: Before) -> list[Part]:
         own = without("document")
         return [_table(task, part, lambda batch: _counted(batch, own(batch), before.texts))]
     if folder == "verdicts":
-        return [_table(task, part, lambda batch: _dropped(batch, numbers, before))]
+        return [_table(task, part, lambda batch: _drop_rows(batch, numbers, before))]
     return [_table(task, part, without("document"))] if folder in ROWS else []
 
 
@@ -144,7 +144,7 @@ def _table(task: Withdrawal, part: Part, change: Change, columns: pa.Schema | No
     return written[0]
 
 
-def _dropped(batch: pa.RecordBatch, numbers: pa.Array, before: Before) -> pa.RecordBatch:
+def _drop_rows(batch: pa.RecordBatch, numbers: pa.Array, before: Before) -> pa.RecordBatch:
     """VERDICTS, of which some are dropped as withdrawn; what they were is counted."""
     hit = pc.is_in(batch["document"], numbers)
     for row in batch.filter(hit).to_pylist():

@@ -171,11 +171,14 @@ class Old:
         if signatures is not None:
             signed = signatures.upto(last)
             signed = signed.filter(pc.is_in(signed["document"], kept_before))
-        dropped = [_stored_samples(samples, new)]
+        dropped = [_select_samples(samples, new)]
         anew = kept.slice(0, 0)
         if fresh is not None:
             part = _between(fresh, int(numbers[0]), last)
-            new, measures = _replaced(new, part.verdicts), _replaced(measures, part.measures)
+            new, measures = (
+                _replace_rows(new, part.verdicts),
+                _replace_rows(measures, part.measures),
+            )
             anew = part.kept
             kept = merged(kept, anew)
             dropped += part.dropped
@@ -257,7 +260,7 @@ def _gather(judged: list[Judged]) -> Judged | None:
     return Judged(kept, verdicts, measures, dropped, joined)
 
 
-def _replaced(rows: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
+def _replace_rows(rows: pa.RecordBatch, new: pa.RecordBatch) -> pa.RecordBatch:
     """Return rows with some of them replaced; both sorted by document."""
     if not len(new):
         return rows
@@ -281,7 +284,7 @@ def _less(measures: pa.RecordBatch, reached: np.ndarray, steps: Sequence[Step]) 
     return pa.RecordBatch.from_arrays(columns, schema=measures.schema)
 
 
-def _stored_samples(samples: pa.Table, verdicts: pa.RecordBatch) -> pa.RecordBatch:
+def _select_samples(samples: pa.Table, verdicts: pa.RecordBatch) -> pa.RecordBatch:
     """Return stored samples among some rows, with their reasons now, if the step is the same."""
     numbers = verdicts["document"].to_numpy()
     held = samples["document"].to_numpy()

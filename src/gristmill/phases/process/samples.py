@@ -52,7 +52,7 @@ class Sampler:
         documents = dropped["document"].to_pylist()
         reasons = dropped["reason"].to_pylist()
         for row, (document, reason) in enumerate(zip(documents, reasons, strict=True)):
-            self._hold(document, reason, partial(_sampled, dropped, row))
+            self._hold(document, reason, partial(_sample, dropped, row))
 
     def batches(self) -> list[pa.RecordBatch]:
         rows = [values for held in self._rows.values() for _, values in held]
@@ -60,7 +60,7 @@ class Sampler:
         return [pa.RecordBatch.from_pylist(rows, schema.SAMPLES)] if rows else []
 
 
-def _sampled(dropped: pa.RecordBatch, row: int) -> dict[str, Any]:
+def _sample(dropped: pa.RecordBatch, row: int) -> dict[str, Any]:
     values = {name: dropped[name][row].as_py() for name in schema.SAMPLES.names}
     values["text"] = values["text"][:SAMPLE_CHARACTERS]
     return values

@@ -41,7 +41,7 @@ def copies(*corpora: Path | str) -> pa.RecordBatchReader:
     """
     if not corpora:
         raise RecipeError("copies: name at least one corpus")
-    records = [(Path(corpus), *_finished(Path(corpus))) for corpus in corpora]
+    records = [(Path(corpus), *_finished_manifest(Path(corpus))) for corpus in corpora]
     by_digest = {digest: (root, manifest) for root, manifest, digest in records}
     if len(by_digest) < len(records):
         raise RecipeError("copies: a corpus is named twice")
@@ -56,7 +56,7 @@ def copies(*corpora: Path | str) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(COPIES, rows)
 
 
-def _finished(root: Path) -> tuple[Manifest, str]:
+def _finished_manifest(root: Path) -> tuple[Manifest, str]:
     finished = Corpus(root).finished()
     if finished is None:
         raise VerificationError(

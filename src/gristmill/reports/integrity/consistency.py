@@ -79,7 +79,7 @@ def check_imported(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
             total += len(numbers) - int(len(numbers) > 0 and int(numbers[0]) == last)
             last = int(numbers[-1]) if len(numbers) else last
             documents |= set(np.unique(numbers >> 32).tolist())
-            wrong += _imported_shard(root / shard, shard, manifest.tokens, ends)
+            wrong += _check_import(root / shard, shard, manifest.tokens, ends)
     if total != manifest.funnel.get("documents"):
         wrong.append(
             f"funnel.documents: {manifest.funnel.get('documents')}, and the shards hold {total}"
@@ -89,7 +89,7 @@ def check_imported(root: Path, manifest: Manifest, sound: set[str]) -> list[str]
     return wrong
 
 
-def _imported_shard(path: Path, name: str, stated: TokenFormat, ends: np.ndarray) -> list[str]:
+def _check_import(path: Path, name: str, stated: TokenFormat, ends: np.ndarray) -> list[str]:
     """Return what is wrong with the tokens of a shard, whose documents end at `ends`."""
     tokens = np.memmap(path, f"<u{int(stated.dtype[4:]) // 8}", "r")
     if len(ends) == 0 or ends[-1] != len(tokens) or (np.diff(ends, prepend=0) <= 0).any():

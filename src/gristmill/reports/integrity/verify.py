@@ -70,7 +70,7 @@ def verify(
     if listed != manifests.sums(manifest.parts):
         wrong.append(f"{manifests.SUMS}: it does not match the manifest")
     wrong += check_links(root)
-    wrong += _unnamed_files(root, manifest)
+    wrong += _strange_files(root, manifest)
     sound = check_parts(root, manifest.parts, wrong, quick, show or (lambda _: None))
     raw_files = 0
     if raw:
@@ -152,7 +152,7 @@ def finished(root: Path) -> tuple[Manifest, bytes]:
     return finished
 
 
-def _unnamed_files(root: Path, manifest: Manifest) -> list[str]:
+def _strange_files(root: Path, manifest: Manifest) -> list[str]:
     """Return files in the folders of parts that the manifest does not name."""
     named = {part.path for part in manifest.parts}
     problems = []

@@ -55,7 +55,7 @@ def _text(tables: CorpusTables) -> str:
             "known why it was kept or dropped."
         ),
         *corpus_card.about(manifest),
-        *_found_languages(tables),
+        *_languages(tables),
         *_items(tables),
         *corpus_card.tokens(manifest),
         *corpus_card.limits(manifest),
@@ -80,7 +80,7 @@ def _size(funnel: dict[str, Any]) -> str:
     return ", ".join(words) or "nothing is counted"
 
 
-def _found_languages(tables: CorpusTables) -> list[str]:
+def _languages(tables: CorpusTables) -> list[str]:
     """Return what the step language found, dropped documents included."""
     if not tables.has("measures"):
         return []

@@ -91,14 +91,14 @@ def curve(one: Distribution, places: Sequence[float], dropped: Sequence[int]) ->
     x, dx, side = ("100%", -5, "end") if falls else (0, 5, "start")
     return Html(
         f'<svg class="chart low" height="{CURVE + 1}" width="100%" aria-hidden="true">'
-        f"{_stretched(points, 'curve', CURVE)}"
+        f"{_stretch(points, 'curve', CURVE)}"
         f'<line x1="0" x2="100%" y1="{CURVE}" y2="{CURVE}" class="axis"></line>'
         f'<text x="{x}" y="9" dx="{dx}" text-anchor="{side}">100 % dropped</text>'
         f'<line x1="-9" x2="-9" y1="0" y2="{CURVE}" class="mover"></line></svg>'
     )
 
 
-def _stretched(points: str, kind: str, height: int) -> Html:
+def _stretch(points: str, kind: str, height: int) -> Html:
     """Return a line through points of 1000 by 100, over the whole width."""
     return Html(
         f'<svg viewBox="0 0 1000 100" preserveAspectRatio="none" width="100%" height="{height}">'
@@ -142,7 +142,7 @@ def _outline(places: list[float], shares: list[float], top: float) -> Html:
     for place, value in enumerate(shares):
         y = max(0.0, 100 - 100 * (HEIGHT - 6) / HEIGHT * value / top)
         points += [f"{10 * places[place]:.0f},{y:.1f}", f"{10 * places[place + 1]:.0f},{y:.1f}"]
-    return _stretched(" ".join(points), "other", HEIGHT)
+    return _stretch(" ".join(points), "other", HEIGHT)
 
 
 def _ticks(one: Distribution, y: int) -> list[Html]:

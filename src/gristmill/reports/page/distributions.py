@@ -214,9 +214,9 @@ def _counted(tables: CorpusTables, wanted: list[Wanted]) -> list[Distribution]:
     for measure, checks, log, edges in wanted:
         upper = lower = [0] * len(edges)  # values <= each edge, and < each edge
         if _counts_upper(checks):
-            upper = _cumulated(row.pop(0), edges)
+            upper = _cumulate(row.pop(0), edges)
         if _counts_lower(checks):
-            at_least = _cumulated(row.pop(0), [-edge for edge in reversed(edges)])
+            at_least = _cumulate(row.pop(0), [-edge for edge in reversed(edges)])
             lower = [measure.documents - count for count in reversed(at_least)]
         rules = []
         for check in checks:
@@ -261,7 +261,7 @@ def _bins(one: _Range, up_to: list[int], edges: list[float]) -> tuple[list[int],
     return counts, below, above
 
 
-def _cumulated(histogram: dict[float, int], edges: list[float]) -> list[int]:
+def _cumulate(histogram: dict[float, int], edges: list[float]) -> list[int]:
     """Return how many values are at each edge or below."""
     sums, total = [], 0
     for edge in edges:

@@ -167,7 +167,7 @@ def repeated(one: Facts) -> Html:
         )
     if one.lines:
         rows = [
-            (tag("span", _clipped(text, LINE), dir="auto", class_="line"), number(documents))
+            (tag("span", _clip(text, LINE), dir="auto", class_="line"), number(documents))
             for documents, text, _ in one.lines
         ]
         parts.append(table(("line", "documents"), rows, (1,)))
@@ -183,7 +183,7 @@ def repeated(one: Facts) -> Html:
     if one.spans:
         spans = [
             (
-                tag("span", _clipped(text, LINE), dir="auto", class_="line"),
+                tag("span", _clip(text, LINE), dir="auto", class_="line"),
                 number(places),
                 number(size),
             )
@@ -301,11 +301,9 @@ def _text(text: str | None, cut: bool = False) -> Html:
 
 def _url(url: str | None) -> Html:
     """Return a URL as text, not as a link: nobody should open what was dropped by a slip."""
-    return (
-        tag("span", _clipped(url.partition("?")[0], 100), class_="url muted") if url else Html("")
-    )
+    return tag("span", _clip(url.partition("?")[0], 100), class_="url muted") if url else Html("")
 
 
-def _clipped(text: str, most: int) -> str:
+def _clip(text: str, most: int) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= most else flat[: most - 3] + "..."

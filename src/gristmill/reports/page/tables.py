@@ -101,7 +101,7 @@ class CorpusTables:
             try:
                 read = pq.read_schema(path)
             except (OSError, ValueError) as error:
-                raise _damaged(self.root, path, error) from error
+                raise _damage_error(self.root, path, error) from error
             for field in read:
                 columns.setdefault(field.name, field.type)
         return columns
@@ -158,7 +158,7 @@ def _check(root: Path, manifest: Manifest) -> None:
         )
 
 
-def _damaged(root: Path, path: Path, error: Exception) -> VerificationError:
+def _damage_error(root: Path, path: Path, error: Exception) -> VerificationError:
     return VerificationError(
         f"{path}: cannot be read: {error}. Run the recipe again, or `gristmill verify {root}`"
     )

@@ -151,11 +151,11 @@ def _count(
             for place, (name, counts) in enumerate(zip(labels, of_groups, strict=False))
             if counts.any()
         ]
-        tables["languages"] = _sorted_languages(language_rows, languages, domains)
+        tables["languages"] = _sort_languages(language_rows, languages, domains)
     return tables
 
 
-def _sorted_languages(
+def _sort_languages(
     rows: list[dict[str, Any]], languages: Languages, domains: Domains | None
 ) -> list[dict[str, Any]]:
     """Return the rows of languages, most tokens first, with their documents where known."""

@@ -88,7 +88,7 @@ def count_streams(
                 counts = _counts(corpus, stream, groups, group_of)
                 led = np.zeros(groups, np.int64)
                 if leads is not None and leads.any():
-                    led = _led(corpus, stream, groups, group_of, leads)
+                    led = _count_leads(corpus, stream, groups, group_of, leads)
                 lengths = _lengths(corpus, stream, on_documents)
                 yield StreamCounts(source, split, counts, lengths, led)
 
@@ -188,7 +188,7 @@ def _lengths(
     return lengths.plus(np.array([begun], np.int64)) if last >= 0 else lengths
 
 
-def _led(
+def _count_leads(
     corpus: TokenCorpus,
     stream: TokenStream,
     groups: int,

@@ -95,7 +95,7 @@ class _CheckedMessages:
             body = b""
             if 0 <= length <= MOST_BYTES:
                 body = self._take(length)
-                length = max(length, sum(_unpacked(body, start) for start in unpacked))
+                length = max(length, sum(_unpacked_size(body, start) for start in unpacked))
         except (struct.error, IndexError) as error:
             raise SourceError(f"a damaged Arrow stream: {error}", "damaged") from error
         if not 0 <= length <= MOST_BYTES:
@@ -143,7 +143,7 @@ def _lengths(head: bytes) -> tuple[int, list[int]]:
     return length, [start for start, size in places if size >= 8]
 
 
-def _unpacked(body: bytes, start: int) -> int:
+def _unpacked_size(body: bytes, start: int) -> int:
     (size,) = struct.unpack_from("<q", body, start)
     return max(int(size), 0)  # -1: it is not compressed
 

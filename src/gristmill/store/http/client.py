@@ -174,7 +174,7 @@ class Client:
                     Answer(response.status, response.headers, linked, response, self.settings),
                 )
             response.close()
-            url = _redirected(request.name, url, response.headers["Location"])
+            url = _redirect(request.name, url, response.headers["Location"])
         raise SourceError(f"{request.name}: more than {REDIRECTS} redirects", "redirected")
 
     def _send(self, request: Request, url: str, nearest: int, *, with_credentials: bool) -> Any:
@@ -314,7 +314,7 @@ def _nearer(request: Request, url: str) -> SourceError:
     )
 
 
-def _redirected(name: str, url: str, location: str) -> str:
+def _redirect(name: str, url: str, location: str) -> str:
     """Return the URL that a redirect from `url` leads to. Raises SourceError if not allowed."""
     try:
         target = urljoin(url, location)

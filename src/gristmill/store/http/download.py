@@ -129,7 +129,7 @@ class Download:
             except Again as error:
                 slow = self._was_slow(time.monotonic() - begun, before)
                 failures = 1 if self._partial.written > best and not slow else failures + 1
-                why = self._given_up(failures, tries)
+                why = self._why_no_more(failures, tries)
                 if why is not None:
                     self._keep()
                     raise SourceError(f"{self._name}: {why}: {error}", "unreachable") from error
@@ -148,7 +148,7 @@ class Download:
         came = here - before if here >= before else here
         return seconds > settings.timeout and came < settings.slowest * seconds
 
-    def _given_up(self, failures: int, tries: int) -> str | None:
+    def _why_no_more(self, failures: int, tries: int) -> str | None:
         """Return why there is no further attempt: they bring nothing, or never end; None: try."""
         settings = self._client.settings
         if failures > settings.retries:
