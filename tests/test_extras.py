@@ -13,10 +13,6 @@ from tests.support import ROOT
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 # The packages that are taken away, and what is then called.
 WITHOUT = {
-    "explore": (
-        "",
-        "cli.explore import explore; from pathlib import Path; explore(Path('.'), start=True)",
-    ),
     "ftfy": ("ftfy", "filters.extract import normalise; normalise._fixer(True, 'keep')"),
     "hdf5": ("h5py", "trainer_formats import hdf5; hdf5.library()"),
     "hub": ("huggingface_hub", "network.hub import hub; hub.library()"),
@@ -105,6 +101,7 @@ def test_absent_extra_is_named(said: dict[str, str], name: str) -> None:
 
 def test_every_extra_is_tried() -> None:
     assert {name.partition(" ")[0] for name in WITHOUT} == EXTRAS.keys() - {
+        "explore",  # a program of its own, which gristmill only names
         "docs",
         "readers",
         "test",
