@@ -82,7 +82,7 @@ class SourceFormat(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def meaning(self) -> str:
         """Return what it is, for `explain`."""
-        return f"Recognised by {self.recognised}. A row is {self.row}."
+        return f"Recognised by: {self.recognised}. A row is {self.row}."
 
 
 FORMATS: Plugins[SourceFormat] = Plugins(
