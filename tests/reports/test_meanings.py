@@ -39,7 +39,7 @@ def test_reasons_and_measures() -> None:
 def test_formats() -> None:
     both = gristmill.explain("parquet")
     assert [one["what"] for one in both] == ["source format", "output format"]
-    assert both[0]["meaning"] == "Recognised by `PAR1`. A row is a row of the table."
+    assert both[0]["meaning"] == "Recognised by: `PAR1`. A row is a row of the table."
     (tokens,) = gristmill.explain("llmc")
     assert "end of text before a document" in tokens["meaning"]
 
