@@ -5,14 +5,29 @@ lists are those of the modules that they name, and tests/cli/test_completion.py 
 import os
 from collections.abc import Callable, Sequence
 
-PRESETS = tuple(  # recipe/packaged.py
-    (
-        "c4 clean-small datatrove-0.10 dclm dolma3 fineweb-edu fineweb-v1 fineweb-v1-fast "
-        "fineweb2 gopher lab nemotron-cc"
-    ).split()
+PRESETS = (  # recipe/packaged.py
+    "c4",
+    "clean-small",
+    "datatrove-0.10",
+    "dclm",
+    "dolma3",
+    "fineweb-edu",
+    "fineweb-v1",
+    "fineweb-v1-fast",
+    "fineweb2",
+    "gopher",
+    "lab",
+    "nemotron-cc",
 )
 STOPS = ("plan", "fetch", "process", "deduplicate", "tokenize", "assemble")  # phases/all_phases.py
-PATTERNS = tuple("gpt2 cl100k llama3 qwen2 o200k deepseek".split())  # tokens/published_patterns.py
+PATTERNS = (
+    "gpt2",
+    "cl100k",
+    "llama3",
+    "qwen2",
+    "o200k",
+    "deepseek",
+)  # tokens/published_patterns.py
 
 
 def among(words: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[str], list[str]]:

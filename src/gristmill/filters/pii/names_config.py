@@ -19,9 +19,14 @@ FACTORIES = ("ner", "tok2vec")
 ARCHITECTURES = frozenset(
     f"spacy.{name}.v{version}"
     for name in (
-        "CharacterEmbed HashEmbedCNN MaxoutWindowEncoder MishWindowEncoder MultiHashEmbed "
-        "Tok2Vec TransitionBasedParser"
-    ).split()
+        "CharacterEmbed",
+        "HashEmbedCNN",
+        "MaxoutWindowEncoder",
+        "MishWindowEncoder",
+        "MultiHashEmbed",
+        "Tok2Vec",
+        "TransitionBasedParser",
+    )
     for version in (1, 2)
 ) | {"spacy.Tok2VecListener.v1"}
 TOKENIZER = {"@tokenizers": "spacy.Tokenizer.v1"}

@@ -380,11 +380,14 @@ def is_asked(recipe: Recipe) -> bool:
 ASSEMBLE = Phase(
     name="assemble",
     scope="source",
-    recipe=tuple(
-        (
-            "seed step source.name tokens.tokens_per_shard tokens.order tokens.repeat "
-            "tokens.partition"
-        ).split()
+    recipe=(
+        "seed",
+        "step",
+        "source.name",
+        "tokens.tokens_per_shard",
+        "tokens.order",
+        "tokens.repeat",
+        "tokens.partition",
     ),
     reads=("work/tokens", "measures", "tables", "duplicates"),
     opens=opens,

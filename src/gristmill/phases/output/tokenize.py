@@ -313,12 +313,19 @@ def _count(counts: dict[str, int], batch: pa.RecordBatch) -> None:
 TOKENIZE = Phase(
     name="tokenize",
     scope="shard",
-    recipe=tuple(
-        (
-            "seed source.name step deduplicate.lines deduplicate.substrings deduplicate.near "
-            "deduplicate.scope tokens.tokenizer tokens.end_of_text tokens.begin_of_text "
-            "tokens.validation tokens.order"
-        ).split()
+    recipe=(
+        "seed",
+        "source.name",
+        "step",
+        "deduplicate.lines",
+        "deduplicate.substrings",
+        "deduplicate.near",
+        "deduplicate.scope",
+        "tokens.tokenizer",
+        "tokens.end_of_text",
+        "tokens.begin_of_text",
+        "tokens.validation",
+        "tokens.order",
     ),
     reads=("documents", "verdicts", "duplicates"),
     opens=opens,

@@ -365,9 +365,17 @@ PROCESS = Phase(
         *(
             f"source.{name}"
             for name in (
-                "name kind text url limit max_document_bytes max_shard_bytes keep_empty "
-                "max_replaced keep_truncated"
-            ).split()
+                "name",
+                "kind",
+                "text",
+                "url",
+                "limit",
+                "max_document_bytes",
+                "max_shard_bytes",
+                "keep_empty",
+                "max_replaced",
+                "keep_truncated",
+            )
         ),
         *(
             f"deduplicate.near.{name}"
@@ -375,7 +383,15 @@ PROCESS = Phase(
         ),
     ),
     reads=(),
-    writes=tuple("documents measures signatures samples contamination tables work/process".split()),
+    writes=(
+        "documents",
+        "measures",
+        "signatures",
+        "samples",
+        "contamination",
+        "tables",
+        "work/process",
+    ),
     formats=FORMATS,
     counts=ProcessCounts,
     function=process,

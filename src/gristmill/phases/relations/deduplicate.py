@@ -313,9 +313,18 @@ DEDUPLICATE = Phase(
         *(
             f"deduplicate.{name}"
             for name in (
-                "url normal_urls tracking exact arabic_marks near scope by_language order "
-                "against index"
-            ).split()
+                "url",
+                "normal_urls",
+                "tracking",
+                "exact",
+                "arabic_marks",
+                "near",
+                "scope",
+                "by_language",
+                "order",
+                "against",
+                "index",
+            )
         ),
     ),
     reads=("signatures", "documents", "measures", "work/corpus_filters"),

@@ -237,11 +237,13 @@ REPEATED_SUBSTRINGS = Phase(
     name="repeated_substrings",
     stop="deduplicate",
     scope="corpus",
-    recipe=tuple(
-        (
-            "source.name deduplicate.lines deduplicate.scope deduplicate.substrings.bytes "
-            "deduplicate.substrings.most deduplicate.substrings.keep"
-        ).split()
+    recipe=(
+        "source.name",
+        "deduplicate.lines",
+        "deduplicate.scope",
+        "deduplicate.substrings.bytes",
+        "deduplicate.substrings.most",
+        "deduplicate.substrings.keep",
     ),
     reads=("documents", "verdicts", "duplicates"),
     writes=("duplicates",),

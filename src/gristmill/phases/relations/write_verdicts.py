@@ -46,7 +46,15 @@ DUPLICATES = "deduplicate/drops.parquet"  # under work/
 FILLED = pa.schema(  # the columns of VERDICTS that are filled after process
     [
         schema.VERDICTS.field(name)
-        for name in "document reason value threshold keeper similarity keeper_corpus".split()
+        for name in (
+            "document",
+            "reason",
+            "value",
+            "threshold",
+            "keeper",
+            "similarity",
+            "keeper_corpus",
+        )
     ]
 )
 

@@ -173,7 +173,17 @@ def _of(name: str, counts: dict[str, int], rows: pa.Table, named: set[Key]) -> d
 
 def _items(rows: pa.Table) -> list[dict[str, Any]]:
     entries: dict[tuple[str, int], dict[str, Any]] = {}
-    names = tuple("document overlap matched ngrams field similarity start end context".split())
+    names = (
+        "document",
+        "overlap",
+        "matched",
+        "ngrams",
+        "field",
+        "similarity",
+        "start",
+        "end",
+        "context",
+    )
     for row in rows.to_pylist():
         key = row["benchmark"], row["item"]
         entry = entries.setdefault(
