@@ -28,11 +28,23 @@ KEPT_NOTHING = 6
 # The causes for which a raw shard is absent, in plan and manifest; docs/format.md explains them.
 # The words of a server, a library or the operating system are in messages only: they differ from
 # run to run.
-REASONS = tuple(
-    (
-        "changed damaged digest forbidden not-found not-text redirected refused removed replaced "
-        "source-disabled target-reached too-large unreachable unreadable worker"
-    ).split()
+REASONS = (
+    "changed",
+    "damaged",
+    "digest",
+    "forbidden",
+    "not-found",
+    "not-text",
+    "redirected",
+    "refused",
+    "removed",
+    "replaced",
+    "source-disabled",
+    "target-reached",
+    "too-large",
+    "unreachable",
+    "unreadable",
+    "worker",
 )
 
 

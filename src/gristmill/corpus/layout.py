@@ -18,11 +18,21 @@ from gristmill.system.ownership import claim_folder
 WORK = "work"
 # Under work/, twice: parts to remove when the new state is there.
 OBSOLETE = ("obsolete.json", "obsolete.copy.json")
-FOLDERS = tuple(
-    (
-        "documents measures signatures verdicts samples judgement contamination tables duplicates "
-        "finished index text tokens tokenizer"
-    ).split()
+FOLDERS = (
+    "documents",
+    "measures",
+    "signatures",
+    "verdicts",
+    "samples",
+    "judgement",
+    "contamination",
+    "tables",
+    "duplicates",
+    "finished",
+    "index",
+    "text",
+    "tokens",
+    "tokenizer",
 )
 WITHDRAWN = "withdrawn.txt"  # the list of withdrawn documents, if there are any
 FILES = ("plan.json", "recipe.toml", "funnel.json", "run.json", WITHDRAWN, manifests.SUMS)

@@ -15,11 +15,25 @@ MOST_KEEPERS = 64  # kept documents of a bucket that an index holds for later co
 
 # URL parameters that say where a visitor came from, and nothing about the page: those of campaigns
 # (utm_), of clicks on advertisements, of mailings.
-TRACKING = tuple(
-    (
-        "utm_* fbclid gclid gclsrc dclid gbraid wbraid msclkid yclid ttclid twclid igshid mc_cid "
-        "mc_eid _hsenc _hsmi mkt_tok vero_id"
-    ).split()
+TRACKING = (
+    "utm_*",
+    "fbclid",
+    "gclid",
+    "gclsrc",
+    "dclid",
+    "gbraid",
+    "wbraid",
+    "msclkid",
+    "yclid",
+    "ttclid",
+    "twclid",
+    "igshid",
+    "mc_cid",
+    "mc_eid",
+    "_hsenc",
+    "_hsmi",
+    "mkt_tok",
+    "vero_id",
 )
 
 

@@ -29,7 +29,7 @@ shutil smtplib socket socketserver sqlite3 ssl statistics string struct subproce
 tarfile tempfile textwrap threading timeit tokenize trace traceback tracemalloc types typing
 unittest urllib.parse urllib.request uuid wave weakref webbrowser xml.dom.minidom
 xml.etree.ElementTree zipfile zipimport
-""".split()
+""".split()  # noqa: SIM905
 
 OTHER_LANGUAGES = {
     "de": "Die alte Mühle am Fluss mahlt seit dreihundert Jahren das Korn der umliegenden Dörfer. "

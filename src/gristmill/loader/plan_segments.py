@@ -23,7 +23,16 @@ from gristmill.loader.window_kinds import open_windows, parse_packing, text_posi
 MOST_TOKENS = 1 << 60  # of a source
 LONGEST_NAME = 255  # of a source: it is the name of a folder
 # What may differ from one segment to the next; everything else stays.
-FIXED = tuple("seed split tokenizer vocabulary dtype end_of_text end_of_text_side labels".split())
+FIXED = (
+    "seed",
+    "split",
+    "tokenizer",
+    "vocabulary",
+    "dtype",
+    "end_of_text",
+    "end_of_text_side",
+    "labels",
+)
 
 
 # What a later version of a tokenizer that grows may change: numbers of tokens keep their meaning.

@@ -31,7 +31,6 @@ from gristmill.recipe.recipe import (
 )
 from gristmill.recipe.source_settings import Source, format_location
 
-# fmt: off
 __all__ = [
     "CODE",
     "PHASES",

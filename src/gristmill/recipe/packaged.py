@@ -4,11 +4,19 @@ from pathlib import Path
 
 from gristmill.errors import RecipeError, suggest
 
-PRESETS = tuple(
-    (
-        "c4 clean-small datatrove-0.10 dclm dolma3 fineweb-edu fineweb-v1 fineweb-v1-fast fineweb2 "
-        "gopher lab nemotron-cc"
-    ).split()
+PRESETS = (
+    "c4",
+    "clean-small",
+    "datatrove-0.10",
+    "dclm",
+    "dolma3",
+    "fineweb-edu",
+    "fineweb-v1",
+    "fineweb-v1-fast",
+    "fineweb2",
+    "gopher",
+    "lab",
+    "nemotron-cc",
 )
 
 

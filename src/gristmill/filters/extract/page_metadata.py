@@ -30,12 +30,21 @@ from gristmill.kernels.html.tokens import CLOSED, RAW, START, TEXT, Attributes, 
 FIELDS = ("title", "author", "date", "site", "language")
 TITLES = ("og:title", "json:headline", "twitter:title", "citation_title", "dc.title")
 AUTHORS = ("json:author", "citation_author", "author", "dc.creator", "parsely-author")
-DATES = tuple(
-    (
-        "json:datePublished article:published_time datepublished citation_publication_date "
-        "citation_date dc.date.issued dc.date dcterms.created parsely-pub-date sailthru.date "
-        "pubdate publishdate date time"
-    ).split()
+DATES = (
+    "json:datePublished",
+    "article:published_time",
+    "datepublished",
+    "citation_publication_date",
+    "citation_date",
+    "dc.date.issued",
+    "dc.date",
+    "dcterms.created",
+    "parsely-pub-date",
+    "sailthru.date",
+    "pubdate",
+    "publishdate",
+    "date",
+    "time",
 )
 SITES = ("og:site_name", "json:publisher", "application-name", "twitter:site")
 LANGUAGES = ("html", "content-language", "og:locale", "json:inLanguage")

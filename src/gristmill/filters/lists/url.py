@@ -40,8 +40,14 @@ from gristmill.filters.lists.lists import Entries
 from gristmill.tables.columns import utf8_buffers
 
 SUFFIXES = "package:tldextract/.tld_set_snapshot"
-LISTED = tuple(
-    "no_url domain subdomain url hard_blacklisted blacklisted_subword not_allowed".split()
+LISTED = (
+    "no_url",
+    "domain",
+    "subdomain",
+    "url",
+    "hard_blacklisted",
+    "blacklisted_subword",
+    "not_allowed",
 )
 _BEFORE_SOFT = ("no_url", "domain", "subdomain", "url", "hard_blacklisted")
 

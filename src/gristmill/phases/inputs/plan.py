@@ -38,7 +38,17 @@ from gristmill.tables.schema import MOST_SHARDS, first_document
 DISABLED, REACHED = SET_ASIDE
 REMOVED, REPLACED = GONE
 # A source's keys that say which shards it names.
-NAMING = tuple("urls commoncrawl paths base_url hub subset sample kind sha256sums".split())
+NAMING = (
+    "urls",
+    "commoncrawl",
+    "paths",
+    "base_url",
+    "hub",
+    "subset",
+    "sample",
+    "kind",
+    "sha256sums",
+)
 
 
 class TargetCut(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

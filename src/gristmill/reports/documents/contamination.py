@@ -27,7 +27,17 @@ from gristmill.tables import schema
 
 KEY = ("benchmark", "item", "document")
 Key = tuple[str, int, int]
-COUNTS = tuple("items ngrams whole joined templates ignored found shared documents".split())
+COUNTS = (
+    "items",
+    "ngrams",
+    "whole",
+    "joined",
+    "templates",
+    "ignored",
+    "found",
+    "shared",
+    "documents",
+)
 MOST = 20  # items, and documents of an item, that are shown to people
 
 
