@@ -82,7 +82,9 @@ class GristmillError(Exception):
     exit_code = 1
 
     def __str__(self) -> str:
-        """Return the message, safe to print: it may hold file names, URLs, a server's words."""
+        """Return the message, safe to print on a terminal: it may contain file names, URLs and the
+        words of a server.
+        """
         return printable(super().__str__(), lines=True)
 
 
@@ -114,7 +116,9 @@ class VerificationError(GristmillError):
 
 
 class Damaged(VerificationError):
-    """A file between two phases differs from its record. A run makes it again, and goes on."""
+    """A file that one phase wrote for another differs from its record. A run makes it again, and
+    continues.
+    """
 
 
 class MachineError(GristmillError):

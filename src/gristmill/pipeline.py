@@ -317,7 +317,9 @@ class Run(NamedTuple):
         return funnel
 
     def planned(self, finished: tuple[Manifest, bytes] | None, plan_file: Path | None) -> Planned:
-        """Extend the plan by what the recipe names, and compare its files. Raises RecipeError."""
+        """Extend the corpus' plan by what the recipe names; compare its files with it. Raises
+        RecipeError.
+        """
         before = finished[0].recipe["source"] if finished else []
         old = write_manifest.read_plan(self.corpus, plan_file, self.progress.line)
         note = local_inputs.read_note(self.corpus.work)

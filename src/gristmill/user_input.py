@@ -58,7 +58,9 @@ def _listed(value: Any) -> Any:
 
 
 def recipe_text(path: Path) -> str:
-    """Return the text of a recipe's file. Raises RecipeError if unreadable or no text."""
+    """Return the text of a recipe's file. Raises RecipeError if it cannot be read or is not
+    text.
+    """
     if str(path) == "-":
         raise RecipeError(
             "-: a recipe cannot be read from standard input, because its paths are relative to "
@@ -123,7 +125,9 @@ def refuse_store(name: Path | str) -> None:
 
 
 def local(name: Path | str, what: str) -> Path:
-    """Return a path to write to. Raises RecipeError for a URL; `what` is the option."""
+    """Return a path to write to. Raises RecipeError for a URL; `what` names the option in the
+    message.
+    """
     if is_scheme(name):
         scheme, _, rest = os.fspath(name).partition("?")[0].partition(":")
         shown = f"{scheme}://{rest.lstrip('/').rpartition('@')[2]}"  # without a user and password
@@ -212,7 +216,9 @@ def _named(inside: str, tables: list[Any]) -> str:
 
 
 def _name(table: Any) -> str | None:
-    """Return the name of a source, or of a step's filter; of a custom filter, of its function."""
+    """Return the name of a source, or of a step's filter; of a custom filter, its function's
+    name.
+    """
     if not isinstance(table, dict):
         return None
     name = table.get("use", table.get("name"))

@@ -41,7 +41,9 @@ def among(words: Sequence[str] | Callable[[], Sequence[str]]) -> Callable[[str],
 
 
 def corpora(incomplete: str) -> list[str]:
-    """Return folders of corpora whose path begins like this; none: the shell completes it."""
+    """Return folders of corpora whose path begins like this. Where there is none, the shell
+    completes files and folders itself.
+    """
     folder, name = os.path.split(incomplete)
     try:
         with os.scandir(folder or ".") as entries:

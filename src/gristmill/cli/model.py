@@ -228,7 +228,9 @@ def tokenizer_show(
     limit: Limit = None,
     as_json: Json = False,
 ) -> None:
-    """Show a tokenizer: its tokens, the tokens of a text, how it does by source and language."""
+    """Show a tokenizer: its tokens, the tokens of a text, and how it does on texts by source and
+    language.
+    """
     from gristmill.training.show_tokenizer import lines, show_tokenizer
 
     handle_ctrl_c()

@@ -177,7 +177,9 @@ def draft_lines_of(result: dict[str, Any]) -> list[str]:
 
 
 def ask_passphrase(keys: list[Path] | None, *, confirm: bool = False) -> str | None:
-    """Return the passphrase of keys: of the environment, else typed; None without keys."""
+    """Return the passphrase of keys: from the environment, else typed; None if there are no
+    keys.
+    """
     from gristmill.network.trust.keys import PASSPHRASE
 
     if not keys:

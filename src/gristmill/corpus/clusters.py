@@ -42,7 +42,9 @@ class Cluster(NamedTuple):
 
 
 def forget_stopped(corpus: Corpus) -> None:
-    """Forget the clusters of a run that the guard stopped: the corpus is another recipe's."""
+    """Forget the clusters of a run that the guard stopped: another recipe's corpus is the finished
+    one.
+    """
     (corpus.stage / TABLE).unlink(missing_ok=True)
 
 
@@ -61,7 +63,9 @@ def own(copies: Path) -> Iterator[pa.RecordBatch]:
 
 
 def largest(copies: Path, top: int) -> list[Cluster]:
-    """Return the clusters of most documents, the largest first; of equals the earlier keeper's."""
+    """Return the clusters of most documents, the largest first; of equal ones that of the earlier
+    keeper.
+    """
     keepers, documents = np.empty(0, np.int64), np.empty(0, np.int64)
     for batch in own(copies):
         keepers = np.append(keepers, batch["keeper"].to_numpy())

@@ -24,7 +24,9 @@ from gristmill.tables.schema import shard_name
 
 
 def digests(path: Path, numbers: list[int]) -> dict[int, str]:
-    """By raw shard, the sha256 over its rows of copies.parquet: keeper and copies, as int64."""
+    """By raw shard, the sha256 over its rows of duplicates/copies.parquet: a row is keeper and
+    copies, little-endian int64.
+    """
     hashers = {number: hashlib.sha256() for number in numbers}
     for batch in own(path):
         rows = _rows(batch["keeper"], batch["copies"])
@@ -41,7 +43,9 @@ class Copies:
     """
 
     def __init__(self, path: Path | None, number: int, sha256: str | None = None) -> None:
-        """`path` is duplicates/copies.parquet, or null. Raises Damaged for another digest."""
+        """`path` is duplicates/copies.parquet; null: nothing was compared. Raises Damaged where
+        `sha256` is not the rows' digest.
+        """
         low, high = schema.first_document(number), schema.first_document(number + 1)
         rows = np.empty((0, 2), "<i8")
         if path is not None:

@@ -59,7 +59,9 @@ class Record(msgspec.Struct, Generic[Counts], frozen=True, kw_only=True):
 
 
 def versions() -> dict[str, str]:
-    """Return the manifest's `versions`: packages of the run that wrote it, and formats."""
+    """Return the manifest's `versions`: the packages of the run that wrote it, and format
+    versions.
+    """
     return {
         "gristmill": gristmill.__version__,
         "pyarrow": pyarrow.__version__,
@@ -128,7 +130,9 @@ class Corpus:
         return work + [(self.find(part.path), part) for part in record.parts]
 
     def damage(self, record: Record[Any]) -> list[str | None]:
-        """Return what is wrong with a record's files: a line each. Null: it was left out."""
+        """Return what is wrong with the files of a record: a line each. Null: it is not there, and
+        was left out of the manifest.
+        """
         problems: list[str | None] = []
         for path, part in self.files(record):
             if path == self.root / part.path and self._trusted:
@@ -193,13 +197,17 @@ class Corpus:
         return record
 
     def forget(self, phase: str, name: str) -> None:
-        """Take a phase's record away, before the files under work/ that it names are rewritten."""
+        """Take a phase's record away, before the files under work/ that it names are written
+        anew.
+        """
         (self.work / self._record_path(phase, name)).unlink(missing_ok=True)
 
     # -- states
 
     def finished(self) -> tuple[manifests.Manifest, bytes] | None:
-        """Return the finished manifest, its lock checked, or None. Raises VerificationError."""
+        """Return the manifest of the finished state, its lock checked; None where there is none.
+        Raises VerificationError.
+        """
         data, lock = (self._proof(name) for name in (manifests.MANIFEST, manifests.LOCK))
         if data is None:
             refuse_store(self.root)
@@ -262,7 +270,9 @@ class Corpus:
         self._complete(lock)
 
     def _wrong(self, manifest: manifests.Manifest, before: manifests.Manifest | None) -> list[str]:
-        """Return what is wrong with a new state's parts; those of `before` are in their places."""
+        """Return what is wrong with the parts of a new state; those that the state `before` has as
+        well are in their places.
+        """
         known = {part.path: part.sha256 for part in before.parts} if before else {}
         staged, placed = [], []
         for part in manifest.parts:
@@ -298,7 +308,9 @@ class Corpus:
         sync_folder(self.root)
 
     def _complete(self, lock: bytes) -> None:
-        """Put a new state's parts in place, then its manifest and lock; each may be done twice."""
+        """Put the parts of a new state into place, then its manifest and
+        its lock; each may be done twice.
+        """
         coming = self.root / (manifests.MANIFEST + manifests.NEXT)
         if coming.exists():
             manifest = manifests.decode(coming.read_bytes())
@@ -340,7 +352,9 @@ class Corpus:
         return []
 
     def sweep(self) -> None:
-        """Remove the parts of the state before the finished one; another file may be somebody's."""
+        """Remove the parts that the state before the finished one had, and no other file: it may
+        be somebody's.
+        """
         if (self.root / (manifests.LOCK + manifests.NEXT)).exists():
             return
         obsolete = self._obsolete()

@@ -50,7 +50,9 @@ class Funnel:
         return max(reasons.items(), key=lambda one: one[1], default=("", 0))
 
     def nothing_kept(self) -> str | None:
-        """Return why nothing is kept, in words. None: something is, or the run has not ended."""
+        """Return why nothing is kept, in words. None: something is, or the run has not come to its
+        end.
+        """
         if self.table.get("kept", 1):
             return None
         if not self.table["documents"]:

@@ -71,7 +71,9 @@ def post_dedup_steps(recipe: Recipe, source: str, inputs: dict[str, Input]) -> P
 
 
 class Rewriter:
-    """Post-dedup steps, loaded: they rewrite texts, drop nothing, and may leave one empty."""
+    """Post-dedup steps, loaded: they rewrite texts and drop nothing; a document may be left
+    empty.
+    """
 
     def __init__(self, post_dedup: PostDedup) -> None:
         self._calls = [(step.name, step.load(post_dedup.inputs)) for step in post_dedup.steps()]
@@ -80,7 +82,9 @@ class Rewriter:
         ].schema  # of what is measured
 
     def rewrite(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Return DOCUMENTS as left, and what was measured: a column for each `step.measure`."""
+        """Return (DOCUMENTS as they are left, what was measured: `document` and a column for each
+        `step.measure`).
+        """
         measures = {"document": batch["document"]}
         for name, call in self._calls:
             result = call(batch)

@@ -117,7 +117,9 @@ def _file(root: Path) -> Callable[[str], bytes | None]:
 
 
 def tidy(root: Path, on_line: Callable[[str], None]) -> None:
-    """Remove what killed writers left, and what is of the wrong kind in work/; tell `on_line`."""
+    """Remove what writers left when they were killed, and in work/ what is of the wrong kind;
+    `on_line` gets a line for each.
+    """
     for path in root.glob(f"*{TEMPORARY}"):
         if is_temporary(path.name) and not path.is_dir():
             path.unlink(missing_ok=True)

@@ -20,7 +20,9 @@ TABLE = "duplicates/similar.parquet"
 
 
 def digests(path: Path) -> dict[int, str]:
-    """By raw shard with documents, the sha256 over them: sorted little-endian int64."""
+    """By raw shard, the sha256 over its documents: sorted little-endian int64. A shard that has
+    none is left out.
+    """
     hashers: dict[int, Any] = {}
     for batch in read_batches(path):
         documents = batch["document"].to_numpy()
@@ -33,7 +35,9 @@ def digests(path: Path) -> dict[int, str]:
 
 
 def similar_documents(path: Path, number: int, sha256: str) -> np.ndarray:
-    """Return a raw shard's documents in the table: (n,) int64, sorted. Raises Damaged."""
+    """Return the documents of a raw shard in the table: (n,) int64, sorted. Raises Damaged where
+    `sha256` is not their digest.
+    """
     low, high = schema.first_document(number), schema.first_document(number + 1)
     table = read_rows(
         path, filters=[("document", ">=", low), ("document", "<", high)], use_threads=False

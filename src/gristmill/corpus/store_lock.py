@@ -41,7 +41,9 @@ class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def this_machine() -> str:
-    """Return what tells this machine, as started, from others of its name; "": nothing."""
+    """Return what tells this machine, as it was started, from others that have its name; "":
+    nothing.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -127,7 +129,9 @@ class StoreLock:
         self._end.set()
 
     def _idle(self, found: StoredFile) -> float:
-        """Return seconds since a lock was written, by the store's clock: machines' differ."""
+        """Return seconds since a lock was written, by the clock of the store: that of machines
+        differ.
+        """
         probe = f"work/clock.{self._holder.token}"
         self._bucket.put(probe, b"")
         now = self._bucket.get(probe, LARGEST)

@@ -333,7 +333,9 @@ class StoredCorpus(Corpus):
         sync_folder(self.root)
 
     def _check_places(self, manifest: manifests.Manifest) -> None:
-        """Raise MachineError if the store lacks a part of a manifest: it may lose what it took."""
+        """Raise MachineError if a list of the store lacks a part of a manifest: a store may lose
+        what it acknowledged.
+        """
         there = self.bucket.sizes("")
         for part in manifest.parts:
             if there.get(part.path) != part.size:

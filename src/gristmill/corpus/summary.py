@@ -75,7 +75,9 @@ def _folder(path: str) -> str:
 
 
 def _tables(manifest: Manifest) -> dict[str, dict[str, Any]]:
-    """Return the recipe's table of each source; of an imported corpus those with tokens."""
+    """Return the recipe's table of each source; of an imported corpus the sources that have
+    tokens.
+    """
     named = {table["name"]: table for table in manifest.recipe.get("source", [])}
     shards = [
         partition_source(_folder(part.path)) for part in manifest.parts if _is_shard(part.path)

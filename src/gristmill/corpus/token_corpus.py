@@ -90,7 +90,9 @@ class TokenStream:
         return self._root / (self.shards[number].path.removesuffix(".bin") + ".docs")
 
     def read(self, start: int, stop: int) -> np.ndarray:
-        """Return tokens start to stop, (stop - start,) of `dtype`; of one shard a view."""
+        """Return tokens start to stop, (stop - start,) of `dtype`; a view where one shard has them
+        all.
+        """
         self._check(start, stop)
         first = int(np.searchsorted(self.starts, start, "right")) - 1
         pieces = []
@@ -216,7 +218,9 @@ class TokenCorpus:
         return self._streams[source, split]
 
     def prove(self, split: Split | None = None) -> None:
-        """Check digests of all shards and their `.docs`. Raises Damaged (a VerificationError)."""
+        """Check the digests of all shards and their `.docs`. Raises Damaged (a
+        VerificationError).
+        """
         parts = [
             part
             for part in self.manifest.parts
@@ -228,7 +232,9 @@ class TokenCorpus:
             prove_all(files, os.cpu_count() or 1, REMEDY, count.add)
 
     def check_sizes(self, split: Split) -> None:
-        """Check that a split's shards and `.docs` have their sizes. Raises VerificationError."""
+        """Check that all shards of a split and their `.docs` are there, with the sizes of the
+        manifest. Raises VerificationError.
+        """
         for source in self.sources(split):
             self.stream(source, split).check_sizes()
 

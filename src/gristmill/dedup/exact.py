@@ -48,7 +48,9 @@ class ExactDuplicates:
         self.digests = [corpus.digest for corpus in against]
 
     def find(self, relation: str, dropped: np.ndarray) -> Drops:
-        """Return duplicates by `relation`, "urls" or "exact", among documents not `dropped`."""
+        """Return duplicates by `relation` ("urls" or "exact") among the documents that are not
+        `dropped` (sorted).
+        """
         of_references = self._of_references(relation, dropped) if self._against else no_drops()
         dropped = np.union1d(dropped, of_references.documents)
         documents, keepers = self._of_this_corpus(relation, dropped)

@@ -40,7 +40,9 @@ class Order:
     """Documents in the order that decides. 8 bytes a document in memory, 24 while it is made."""
 
     def __init__(self, documents: np.ndarray, path: Path) -> None:
-        """`documents` (n,) int64 in that order; `path` gets their places, PLACED, by document."""
+        """`documents` (n,) int64 in that order; `path` will hold their places, PLACED, sorted by
+        document.
+        """
         self.documents, self.path = documents, path
         places = np.argsort(documents)
         pq.write_table(

@@ -140,7 +140,9 @@ class FrequentLines(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     least_characters: Annotated[int, Meta(ge=1)] = 1
 
     def key(self) -> dict[str, Any]:
-        """Return what keys are made of, `arabic_marks` at its default too, as in no recipe."""
+        """Return what keys are made of. They have `arabic_marks` at its default too; a stored
+        recipe has not.
+        """
         return {**without_defaults(self), "arabic_marks": self.arabic_marks}
 
 
@@ -217,7 +219,9 @@ class Deduplicate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     @property
     def compares(self) -> bool:
-        """Return whether documents are compared; lines and substrings alone ask for nothing."""
+        """Return whether documents are compared with each other; [deduplicate.lines] and
+        [deduplicate.substrings] alone do not.
+        """
         return bool(self.url or self.compares_texts or self.near)
 
     @property

@@ -82,7 +82,9 @@ COOKIES = (
 
 
 def prose() -> list[tuple[str, str]]:
-    """Return (URL, text) of Python's documentation topics and longer docstrings, each once."""
+    """Return (URL, text) of Python's documentation topics and of its longer docstrings, each text
+    once.
+    """
     urls: dict[str, str] = {}
     topics = importlib.import_module("pydoc_data.topics").topics
     for name in sorted(topics):

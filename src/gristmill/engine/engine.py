@@ -66,7 +66,9 @@ class Session(Protocol):
 
     @property
     def in_one_process(self) -> bool:
-        """Return whether tasks of `map` run in the task's own process: they may share its state."""
+        """Return whether tasks of `map` run in the task's own process: they may share what it
+        holds.
+        """
         ...
 
     def open(self, temporary: Path, folders: list[Path]) -> Relations:
@@ -91,7 +93,9 @@ class OpenJobs(Protocol):
         ...
 
     def events(self, seconds: float | None) -> list[Event]:
-        """Hand jobs to idle workers, wait so long for an event (null: for ever); return all."""
+        """Hand jobs to idle workers, wait for an event so long (null: until there is one), and
+        return what came.
+        """
         ...
 
     def stop(self) -> None:
@@ -131,7 +135,9 @@ class Engine(Protocol):
         ...
 
     def run_whole(self, jobs: list[Job]) -> Iterator[Event]:
-        """Run jobs about sources or the corpus, one by one; each function's third is a Session."""
+        """Run jobs about a source or the whole corpus one after another: each function gets a
+        Session as its third argument.
+        """
         ...
 
 

@@ -41,7 +41,9 @@ def in_turn(function: Callable[[Task], Answer], tasks: Iterable[Task]) -> Iterat
 
 
 def threads_with(threads: int) -> Executor:
-    """On `threads` threads of this process: kernels, pyarrow and files free the interpreter."""
+    """On `threads` threads of this process: kernels, pyarrow and files let go of the interpreter's
+    lock.
+    """
     return partial(_on_threads, threads)
 
 

@@ -165,7 +165,9 @@ class LocalEngine:
         worker.give((job.function, job.task))
 
     def ready(self, seconds: float | None) -> list[_LocalWorker]:
-        """Return the workers at a job that said something, once any has; none after `seconds`."""
+        """Return the workers at a job that have said something, once one has; none after
+        `seconds`.
+        """
         return [key.data for key, _ in self._selector.select(seconds)]
 
     def stop(self, worker: _LocalWorker) -> None:

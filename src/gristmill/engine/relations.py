@@ -24,7 +24,9 @@ class Relations(Protocol):
     def __exit__(self, *error: object) -> None: ...
 
     def table(self, name: str, paths: Mapping[Path, int] | list[Path], columns: str) -> None:
-        """Name the columns of Parquet files; a mapping gives each file's `scope`, a column more."""
+        """Name the columns of Parquet files; a mapping gives each file's `scope`, one column
+        more.
+        """
 
     def row(self, name: str, **values: int) -> None:
         """Name a table of one row: a relation's parameters."""
@@ -33,7 +35,9 @@ class Relations(Protocol):
         """Name what `<relation>.sql` gives."""
 
     def write(self, relation: str, target: Path) -> list[Path]:
-        """Run `<relation>.sql` into Parquet files, in its order; return these, at least one."""
+        """Run `<relation>.sql` into Parquet files, in the order that it states; which files, at
+        least one.
+        """
         ...
 
 
@@ -134,7 +138,9 @@ def pattern(path: Path) -> str:
 
 
 def parquet_rows(paths: Iterable[Path], more: str = "") -> str:
-    """Return what a query of DuckDB reads of Parquet files: their own columns alone."""
+    """Return what a query of DuckDB reads of some Parquet files: their own columns, whatever their
+    folders are called.
+    """
     names = ", ".join(quoted(pattern(path)) for path in paths)
     return f"read_parquet([{names}], hive_partitioning = false{more})"
 

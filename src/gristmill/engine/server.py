@@ -40,7 +40,9 @@ class Child(Protocol):
     """A worker process."""
 
     def wait(self) -> int | None:
-        """Return its exit code when it has ended (-N: by signal N); null where it is unknown."""
+        """Return its exit code when it has ended (-N: killed by signal N); null where it is
+        unknown.
+        """
         ...
 
     def kill(self) -> None:
@@ -60,7 +62,9 @@ class Starter(Protocol):
     """What starts worker processes."""
 
     def start(self, handles: list[int]) -> Child:
-        """Start a process that serves (worker.serve); it has copies of these file descriptors."""
+        """Start a process that serves (worker.serve); it has its own copies of these file
+        descriptors.
+        """
         ...
 
 

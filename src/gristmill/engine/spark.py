@@ -212,7 +212,9 @@ def _answer(
 
 
 def work(data: bytes) -> bytes:
-    """Run one pickled (what the driver has, function, task) on a node; return a pickled result."""
+    """Run one pickled (what the driver has, function, task) on a node; pickled: (kind, result or
+    error, units of progress).
+    """
     units = 0
 
     def add(more: int) -> None:

@@ -119,7 +119,9 @@ class MinHash:
 
     @staticmethod
     def similarity(a: np.ndarray, b: np.ndarray) -> float:
-        """Return the share of places where two signatures agree: about the Jaccard similarity."""
+        """Return the share of places in which two signatures agree: an estimate of Jaccard
+        similarity.
+        """
         return float(np.mean(np.asarray(a) == np.asarray(b)))
 
 

@@ -29,7 +29,9 @@ class OpenCorpus:
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Open the corpus at `path`. Raises VerificationError if unfinished or its lock differs."""
+        """Open the corpus at `path`. Raises VerificationError where it is not finished, or manifest
+        and lock do not agree.
+        """
         self.path = Path(path)
         self.manifest, self._data = finished(self.path)
 
@@ -61,7 +63,9 @@ class OpenCorpus:
         return tables
 
     def _files(self, table: str) -> list[Path]:
-        """Return a table's files, by raw shard. Raises ArgumentError, VerificationError."""
+        """Return the files of a table, in the order of raw shards. Raises ArgumentError,
+        VerificationError.
+        """
         known = self._parts()
         if table not in known:
             raise ArgumentError(
@@ -109,7 +113,9 @@ class OpenCorpus:
         return _package("polars").from_arrow(self.arrow(table, columns))
 
     def duckdb(self, table: str = "verdicts", connection: Any = None) -> Any:
-        """Return a table as a lazy DuckDB relation, of a `connection` or of DuckDB's own."""
+        """Return a table as a DuckDB relation that reads the files when it is asked; of a
+        `connection`, or of DuckDB's own.
+        """
         import duckdb
 
         files = [pattern(path) for path in self._files(table)]

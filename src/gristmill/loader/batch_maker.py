@@ -45,7 +45,9 @@ class Turns(NamedTuple):
     group: int = 1
 
     def batch(self, given: int) -> int:
-        """Return the number of the batch that comes when `given` were made, from `first` on."""
+        """Return the number of the batch that comes when `given` of them were made, from `first`
+        on.
+        """
         turns, within = divmod(given, self.group)
         return self.first + turns * self.workers * self.group + within
 
@@ -73,7 +75,9 @@ class BatchMaker:
     def __init__(
         self, corpus: TokenCorpus, plan: LoaderPlan, ranks: Ranks, turns: Turns | None = None
     ) -> None:
-        """Raise RecipeError if it cannot be dealt out, VerificationError for other windows."""
+        """Raise RecipeError if the batch cannot be dealt out so, VerificationError if the corpus
+        is not the plan's.
+        """
         self.corpus, self.plan, self.ranks, self.turns = corpus, plan, ranks, turns
         for segment in plan.segments:
             self.rows_of(segment)
@@ -102,7 +106,9 @@ class BatchMaker:
         return rows, micro
 
     def block(self, window: int) -> Block:
-        """Return the batches of some steps, from that which begins at a window of the stream."""
+        """Return the batches of some steps, from the one that begins at a window of the stream
+        on.
+        """
         number = self.plan.segment_at(window)
         segment, stop = self.plan.segments[number], self.plan.end_of(number)
         rows, micro = self.rows_of(segment)

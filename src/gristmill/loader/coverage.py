@@ -14,7 +14,9 @@ BUFFERED = 1 << 21  # changes that are kept as they came, before equal places ar
 
 
 class TimesRead:
-    """How often each token of a source was read: 16 bytes for each two ends of runs at most."""
+    """How often each token of a source was read: at most 16 bytes for each two ends of runs, and
+    the buffer.
+    """
 
     def __init__(self, tokens: int) -> None:
         """`tokens` of the source; none was read yet."""

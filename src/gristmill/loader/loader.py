@@ -183,7 +183,9 @@ class Loader:
         return self._maker.batches_before(self.windows)
 
     def seek(self, windows: int) -> None:
-        """Go on, or again, from a window of the stream, the first of a step. Raises RecipeError."""
+        """Go on from a window of the stream, the first of a step; a closed loader is open again.
+        Raises RecipeError.
+        """
         windows = whole_number("windows", windows)
         if windows < 0 or self.plan.window_of(self.plan.step_of(windows)) != windows:
             size = self.plan.segments[self.plan.segment_at(max(windows, 0))].batch_size

@@ -152,7 +152,9 @@ class AlignedWindows:
     """Windows that begin with a document: those of one source."""
 
     def __init__(self, of: PackedSource, *, keep_rest: bool = False) -> None:
-        """Open or make the index. Raises RecipeError, VerificationError, MachineError."""
+        """Open the index of windows, or makes it. Raises RecipeError, VerificationError,
+        MachineError.
+        """
         of.check()
         self._of = of
         stream, length = of.stream, of.sequence_length

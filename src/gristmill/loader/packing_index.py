@@ -53,7 +53,9 @@ class IndexRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def default_cache() -> Path:
-    """Return the folder of indexes where none is named: $GRISTMILL_PACKING, or in ~/.cache."""
+    """Return the folder where indexes are if none is named: $GRISTMILL_PACKING, or under
+    ~/.cache.
+    """
     if named := os.environ.get(CACHE):
         return Path(named)
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")

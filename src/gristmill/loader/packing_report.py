@@ -32,7 +32,9 @@ class PackedCounts(msgspec.Struct, frozen=True, kw_only=True):
     cut: int  # documents
 
     def shares(self) -> dict[str, float]:
-        """Return shares: utilisation and padding of positions, cut documents, discarded tokens."""
+        """Return shares of positions (utilisation, padding), documents (cut) and tokens
+        (discarded).
+        """
         return {
             "utilisation": _share(self.positions - self.padding, self.positions),
             "padding": _share(self.padding, self.positions),
@@ -181,7 +183,9 @@ def _longer(stream: TokenStream, length: int) -> tuple[int, int]:
 
 
 def _cut(stream: TokenStream, starts: np.ndarray, length: int) -> tuple[int, int]:
-    """Return documents with tokens, and those partly in a window, and not all in one."""
+    """Return documents with tokens, and those of which a part is in a window, and not all in
+    one.
+    """
     documents = cut = first = 0
     for some in document_lengths(stream):
         ends = first + np.cumsum(some)

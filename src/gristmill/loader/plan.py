@@ -289,7 +289,9 @@ def _has_grown_from(corpus: TokenCorpus, tokenizer: str) -> bool:
 
 
 def _last_epochs(segment: PlanSegment, windows: int) -> dict[str, int]:
-    """Return the last epoch of each source that a segment's first windows begin, or go on with."""
+    """Return the last epoch of each source that the first windows of a segment begin, or go on
+    with.
+    """
     begun = {}
     for source, count in zip(segment.sources, segment.mixture.before(windows), strict=True):
         if source.windows and (count or source.rank):

@@ -79,7 +79,9 @@ class Sharing:
         self._resumed()[worker] = batch + 1
 
     def resumed(self, workers: int | None = None) -> int | None:
-        """Return the batch that comes next where all workers have their states; else None."""
+        """Return the batch that comes next where all workers have loaded their states; else
+        None.
+        """
         loaded = self._resumed()
         loaded = loaded[loaded > 0] if workers is None else loaded[:workers]
         return int(loaded.min()) - 1 if len(loaded) and bool((loaded > 0).all()) else None
@@ -150,7 +152,9 @@ def check_current(dataset: CountedDataset, iteration: int) -> None:
 
 
 def _last_batch(item: Any) -> int | None:
-    """Return the last batch's number in what a DataLoader gives; None if collate_fn left it out."""
+    """Return the number of the last batch in what a DataLoader gives; None if a collate_fn left it
+    out.
+    """
     if not isinstance(item, Mapping) or "batch" not in item:
         return None
     return int(torch.as_tensor(item["batch"]).max())

@@ -36,7 +36,9 @@ class Windows(Protocol):
         ...
 
     def locate(self, epoch: int, start: int, stop: int) -> np.ndarray:
-        """Return an epoch's windows with tokens of start to stop of the source, (k,) int64."""
+        """Return the windows of an epoch that have any of tokens start to stop of the source, (k,)
+        int64, ascending.
+        """
         ...
 
 

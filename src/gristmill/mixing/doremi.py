@@ -245,7 +245,9 @@ def _train_proxy(run: DoremiRun, state: dict[str, Any]) -> np.ndarray:
 
 
 def _restore_model(run: DoremiRun, state: dict[str, Any]) -> tuple[proxy.Tensors, Any]:
-    """Return the model and its optimizer, as they were or new; both models begin alike."""
+    """Return the model and its optimizer, as they were or new; both models begin with the same
+    numbers.
+    """
     settings = run.settings
     model = proxy.started(settings.config, settings.seed, run.device)
     optimizer = torch.optim.AdamW(

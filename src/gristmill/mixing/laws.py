@@ -37,7 +37,9 @@ def fit_law(kind: Kind, x: np.ndarray, y: np.ndarray, seed: int, starts: int = S
 
 
 def needed(name: str) -> Any:
-    """Return a module of the extra, such as `scipy.optimize`. Raises MachineError without it."""
+    """Return a module of the extra, such as `scipy.optimize`. Raises MachineError where it is
+    absent.
+    """
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -103,7 +103,9 @@ def started(config: ProxyConfig, seed: int, device: str = "cpu") -> Tensors:
 
 
 def logits(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
-    """Return scores of the next token, (rows, length, vocabulary) float32, for tokens."""
+    """Return the scores of the next token, (rows, length, vocabulary) float32, for tokens (rows,
+    length) int64.
+    """
     rows, length = tokens.shape
     width = config.width
     x = model["token"][tokens] + model["place"][:length]
@@ -123,7 +125,9 @@ def logits(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
 
 
 def token_losses(model: Tensors, config: ProxyConfig, tokens: Any) -> Any:
-    """Return the loss of each token in nats, (rows, length) float32: tokens (rows, length + 1)."""
+    """Return the loss of each token in nats, (rows, length) float32, of tokens (rows, length +
+    1).
+    """
     scores = logits(model, config, tokens[:, :-1])
     losses = functional.cross_entropy(
         scores.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none"

@@ -42,7 +42,9 @@ class ShardsPart(NamedTuple):
 
 
 def parse(given: str, engine: str = "local") -> ShardsPart:
-    """Return the part that `3/16` names. Raises RecipeError, also for an engine without parts."""
+    """Return the part that `3/16` names. Raises RecipeError, also for an engine that has no
+    parts.
+    """
     match = re.fullmatch(r"([0-9]{1,7})/([0-9]{1,7})", given)
     part = ShardsPart(int(match[1]), int(match[2])) if match else ShardsPart(0, 0)
     if not 1 <= part.number <= part.of <= MOST:
@@ -163,7 +165,9 @@ def run_part(
 
 
 def raw_paths(plan: Plan, folder: Path, cache: Cache, corpus: Corpus) -> dict[int, Path]:
-    """Return where the raw shards of a plan are. Raises RecipeError for one not fetched."""
+    """Return where the raw shards of a plan are. Raises RecipeError for one that is not fetched
+    yet.
+    """
     paths = {}
     for shard in plan.shards:
         if shard.missing is not None:

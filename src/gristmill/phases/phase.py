@@ -158,7 +158,9 @@ class State(NamedTuple):
         return self.records.get(phase.name, {})
 
     def one(self, phase: Phase[Counts]) -> Record[Counts] | None:
-        """Return the record of an earlier phase about the whole corpus; null: not asked for."""
+        """Return the record of an earlier phase about the whole corpus; null: it was not asked
+        for.
+        """
         return self.of(phase).get(0)
 
 
@@ -168,7 +170,9 @@ def format_versions(names: Iterable[str]) -> dict[str, str]:
 
 
 def key_fields(task: Any) -> dict[str, Any]:
-    """Return the fields of a task that its key is made of; a value's method `key` goes first."""
+    """Return the fields of a task that its key is made of. A value with a method `key` says itself
+    what of it counts.
+    """
     hints = typing.get_type_hints(type(task), include_extras=True)
     names = [name for name in stored_keys(task) if not _is_runtime(hints[name])]
     return {name: _content(getattr(task, name)) for name in names}

@@ -24,7 +24,9 @@ class Ran(NamedTuple):
 
 
 def raise_at_once(error: BaseException) -> None:
-    """Raise an error of a task that ends the run: the machine's and recipe's are every task's."""
+    """Raise an error of a task that ends the run: the machine's and the recipe's would be every
+    task's.
+    """
     if isinstance(error, MachineError | RecipeError | Damaged) or not isinstance(
         error, GristmillError
     ):
@@ -97,7 +99,9 @@ class PhaseRunner:
             self._early.add(number, key, job)
 
     def go_on(self) -> bool:
-        """Go on with what was begun early, unless done. Raises what `each` raises at once."""
+        """Go on with what was begun early, without waiting; whether any of it is under way. Raises
+        what `each` raises at once.
+        """
         return self._early is not None and self._early.go_on()
 
     def each(self, phase: Phase[Any], tasks: dict[int, Any], state: State) -> Ran:

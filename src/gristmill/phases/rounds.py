@@ -97,7 +97,9 @@ class PhaseRounds(NamedTuple):
         return state
 
     def _failed(self, phase: Phase[Any], failed: dict[int, GristmillError], state: State) -> State:
-        """Say what failed, and raise ShardsFailed, or go on with --allow-missing."""
+        """Say what failed, and raise ShardsFailed; or go on without shards that could not be read,
+        as --allow-missing asks.
+        """
         lines = [
             f"{phase.label(number, state)}: {error}{self._mend(phase, number, state)}"
             for number, error in failed.items()

@@ -166,7 +166,9 @@ class TaskFiles:
                         to.append((path, part))
 
     def of(self, number: int, task: Any) -> list[File]:
-        """Return the files that a task reads: its raw shards', in the folders that it opens."""
+        """Return the files that a task reads: of its raw shards those in the folders that it
+        opens.
+        """
         return self.own(number, task) + self.shared(task)
 
     def own(self, number: int, task: Any) -> list[File]:

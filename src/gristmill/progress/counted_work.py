@@ -215,7 +215,9 @@ class NotebookBars:
     """A bar for each phase, drawn again in its place."""
 
     def __init__(self, display: Callable[..., Any]) -> None:
-        """`display` is IPython's: it draws data by MIME type, and gives what draws them again."""
+        """`display` is IPython's: it draws data by their MIME type, and gives what draws them
+        again.
+        """
         self._display = display
         self._handle: Any = None
         self._last = 0.0

@@ -23,7 +23,9 @@ FREQUENT = ("progress", "transfers")
 
 
 class Display:
-    """Shows the events of phases/running/progress.py and counted_work.py. Use it as a context."""
+    """Shows the events of phases/running/progress.py and counted_work.py. Use it in a `with`
+    statement.
+    """
 
     def __init__(self, as_json: bool = False, *, patience: float = 0.0) -> None:
         """`patience`: seconds that work must take before anything of it is shown."""
@@ -92,7 +94,9 @@ class Display:
         return on_bytes
 
     def _due(self, phase: str) -> bool:
-        """Return whether a further line is due: the longer the work, the longer between two."""
+        """Return whether a further line is due: the longer the work takes, the longer between
+        two.
+        """
         now = time.monotonic()
         every = max(EVERY, (now - self._began.get(phase, now)) / 20)
         if now - self._last < min(every, SELDOM):
@@ -153,7 +157,9 @@ class Display:
 
 
 def moves_cursor(stream: TextIO) -> bool:
-    """Return whether a line on this stream can be written again: a terminal that is not dumb."""
+    """Return whether a line on this stream can be written again: a terminal, and none that TERM
+    calls dumb.
+    """
     return stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
 

@@ -42,7 +42,9 @@ def explain(
 
 
 def _find_key(message: str, kind: Any, tables: Any, steps: list[str | int]) -> str:
-    """Return the key of a path's `[...]`: the first whose value alone gives the same error."""
+    """Return the key that a path calls `[...]`: of the table there the first whose value alone
+    gives the same error.
+    """
     before = steps[: steps.index("...")]
 
     def with_one(table: Any, path: list[str | int], key: str) -> Any:
@@ -98,7 +100,9 @@ def _struct_in(kind: Any, *, tables: bool = False) -> Any:
 
 
 def find_line(text: str, steps: list[str | int]) -> str:
-    """Return `:LINE` of a key, found by its table's header; empty where it was not written."""
+    """Return `:LINE` of a key, found by its table's header; empty where it was not written (a
+    default, or --set).
+    """
     header = ""
     counts: dict[str, int] = {}
     names = [step for step in steps if isinstance(step, str)]

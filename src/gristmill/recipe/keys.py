@@ -120,7 +120,9 @@ def _comments(module: str) -> dict[str, dict[str, str]]:
 
 
 def _comment(lines: list[str], first: int, end: int) -> str:
-    """Return the comment of what lines `first` to `end` hold: before it, behind its last line."""
+    """Return the comment of what lines `first` to `end` hold: before it, and behind its last
+    line.
+    """
     start = first
     while lines[start - 1].strip().startswith("#"):
         start -= 1
@@ -157,7 +159,9 @@ def is_table(hint: Any) -> bool:
 
 
 def tables_inside(table: type[msgspec.Struct]) -> Iterator[tuple[str, type[msgspec.Struct]]]:
-    """Yield the keys of a table whose values are tables of a class, with that class."""
+    """Yield the keys of a table whose values are tables of a class of their own, with that
+    class.
+    """
     for name, hint in get_type_hints(table).items():
         waiting = [hint]
         while waiting:
@@ -168,7 +172,9 @@ def tables_inside(table: type[msgspec.Struct]) -> Iterator[tuple[str, type[msgsp
 
 
 def _limits(meta: msgspec.Meta, items: str) -> str:
-    """Return limits in words, of a length with what it counts; empty: none worth a word."""
+    """Return limits in words, of a length with what it counts; empty: there are none that anybody
+    would reach.
+    """
     low: float | None = meta.ge
     high: float | None = meta.le
     what = ""

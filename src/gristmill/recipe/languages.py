@@ -230,7 +230,9 @@ def _left(keep: list[str], known: list[str]) -> list[str]:
 
 
 def check_languages(steps: list[Step], scope: str, name: str) -> None:
-    """Refuse steps or deduplication by a language that no step before says."""
+    """Refuse steps that differ by a language that no step before them says, and deduplication
+    within languages without them.
+    """
     said: set[str] = set()
     for step in steps:
         if isinstance(step, ByLanguage):
@@ -248,7 +250,9 @@ def check_languages(steps: list[Step], scope: str, name: str) -> None:
 
 
 def check_labels(labels: Iterable[str], steps: Iterable[Step], name: str, key: str) -> None:
-    """Refuse settings (`key`) for a language that no step `language` of all `steps` keeps."""
+    """Refuse settings (`key`) for a language that no step `language` keeps. `steps` are those of
+    all sources.
+    """
     kept: list[str] = []
     for step in steps:
         if isinstance(step, Language):

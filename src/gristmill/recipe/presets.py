@@ -13,7 +13,9 @@ from gristmill.user_input import is_scheme, local
 
 
 def from_folder(tokenizer: str, folder: Path) -> str:
-    """Return a tokenizer's file, named from the current folder, as from the recipe's."""
+    """Return a tokenizer's file, named from where one stands, as the recipe names it: from its
+    folder.
+    """
     return (
         Path(os.path.relpath(tokenizer, folder)).as_posix()
         if os.path.isfile(tokenizer)
@@ -27,7 +29,9 @@ def read_recipe(
     settings: dict[str, str] | None,
     preset: str,
 ) -> Loaded:
-    """Return the recipe in a file, or a preset's for a list of files; a read one stays."""
+    """Return the recipe in a file, or a preset's for a list of files; one that is read already
+    stays.
+    """
     if isinstance(recipe, Loaded):
         return recipe
     if isinstance(recipe, list):
@@ -44,7 +48,9 @@ def for_files(
     settings: dict[str, str] | None,
     preset: str = "clean-small",
 ) -> tuple[Loaded, str]:
-    """Return a preset over files and URLs, and its text, with paths from their common folder."""
+    """Return a preset over files and URLs: (the recipe, its text). Paths are relative to the files'
+    common folder.
+    """
     remote = [file for file in files if is_scheme(file)]
     full = [os.path.abspath(file) for file in files if file not in remote]
     for file in full:

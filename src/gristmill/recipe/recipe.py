@@ -97,7 +97,9 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [step for step in made if step.sources is None or source in step.sources]
 
     def inputs(self, source: Source) -> dict[str, str]:
-        """Return what the format and steps of a source read besides: names -> locations."""
+        """Return what the format and the steps of a source read besides raw shards: a name for the
+        manifest -> its location.
+        """
         location = format_location(source)
         inputs = {} if location is None else {f"source.{source.name}.kind": location}
         for step in self.all_steps(source.name):
@@ -115,7 +117,9 @@ class Loaded(NamedTuple):
 
 
 def load(path: Path, settings: dict[str, str] | None = None) -> Loaded:
-    """Read a recipe from a file; `settings` are `key.path = value` in TOML, as for `--set`."""
+    """Read a recipe from a file; `settings` are `key.path = value` in TOML's notation, as `--set`
+    takes them.
+    """
     text = recipe_text(path)
     folder = path.parent.resolve()
     return Loaded(parse(text, str(path), settings, folder), folder, str(path), text)
@@ -198,12 +202,16 @@ def make_step(place: int, table: dict[str, Any]) -> Step:
 
 
 def is_post_dedup(step: Step) -> bool:
-    """Return whether a step waits for deduplication (`after_dedup` of steps that rewrite)."""
+    """Return whether a step waits until duplicates are removed (`after_dedup`, a parameter of steps
+    that only rewrite).
+    """
     return bool(getattr(step, "after_dedup", False))
 
 
 def check_pages(recipe: Recipe) -> None:
-    """Refuse a source of pages that no step takes the text out of; they can be fetched."""
+    """Refuse a source of pages that no step takes the text out of; they can be fetched all the
+    same.
+    """
     for source in recipe.source:
         said = source.kind is not None and not is_own_format(source)
         pages = said and FORMATS.find(str(source.kind)).pages

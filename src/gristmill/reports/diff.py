@@ -70,7 +70,9 @@ def _named(entries: list[Any]) -> dict[str, Any]:
 
 
 def _shards(a: Manifest, b: Manifest) -> tuple[dict[str, list[Any]], int]:
-    """Return the raw shards that differ or are in one corpus only, and how many moved."""
+    """Return the raw shards that are in one corpus only, or differ; and how many are the same under
+    another number.
+    """
 
     def by_name(manifest: Manifest) -> dict[str, RawShard]:
         return {

@@ -40,7 +40,9 @@ class FilesRead:
 
 @contextmanager
 def counted_files(what: str, files: Sequence[Path | str]) -> Iterator[FilesRead]:
-    """Files that are read one after another: work that is counted in bytes of text, about."""
+    """Files that are read one after another, as work that is counted in about the bytes of their
+    text.
+    """
     with counted(what, sum(text_size(path, str(path)) for path in files), "bytes") as count:
         yield FilesRead(files, count)
 

@@ -11,7 +11,9 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
-    """Return a lone surrogate for each ill-formed part, which a U+FFFD of the text is not."""
+    """Return a lone surrogate for each maximal ill-formed part, so that it differs from a U+FFFD
+    that the text has itself.
+    """
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return "\udcff", error.end
@@ -22,7 +24,9 @@ codecs.register_error(MARKED, _mark)
 
 
 def marks(text: str) -> int:
-    """Return how many parts of a text decoded as MARKED are ill-formed, as lone surrogates."""
+    """Return how many parts of a text decoded as MARKED are ill-formed; lone surrogates of JSON
+    are.
+    """
     return 0 if text.isascii() else len(SURROGATES.findall(text))
 
 

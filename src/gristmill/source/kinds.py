@@ -185,7 +185,9 @@ def _check_encoding(head: Head, kind: str) -> None:
 
 
 def is_unknown(first: bytes, fields: Fields) -> bool:
-    """Return whether first bytes are of no known format: maybe a damaged compressed file."""
+    """Return whether the first bytes of a file are of no known format; perhaps it is a compressed
+    file with a damaged start.
+    """
     if not magic_numbers.is_binary(first) or magic_numbers.format_name(first) is not None:
         return False
     try:
@@ -196,7 +198,9 @@ def is_unknown(first: bytes, fields: Fields) -> bool:
 
 
 def _other_format(data: bytes, ended: bool) -> str | None:
-    """Return what an unreadable shard looks like; None: nothing known, perhaps plain text."""
+    """Return what a shard that cannot be read looks like; None: nothing known, perhaps plain
+    text.
+    """
     wide = magic_numbers.wide_encoding(data)
     if looks_like_html(data):
         return "an HTML page"
@@ -233,7 +237,9 @@ def _suffixes() -> dict[str, str]:
 
 
 def _check_name(name: str, seen: str) -> None:
-    """Refuse a page or plain text whose name says another format: an error page, usually."""
+    """Refuse a page or plain text whose name says another format: it is usually a server's error
+    page.
+    """
     said = _suffixes().get(extension(name))
     if said is not None:
         raise SourceError(

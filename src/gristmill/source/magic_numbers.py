@@ -146,7 +146,9 @@ def format_name(head: bytes) -> str | None:
 
 
 def _is_old_tar(block: bytes) -> bool:
-    """Return whether a block is a tar header without `ustar`, by checksum (POSIX.1, 10.1.1)."""
+    """Return whether a block is the header of a tar archive without `ustar`, by its checksum
+    (POSIX.1-1988, 10.1.1).
+    """
     said = block[148:156].strip(b" \0")
     if not said or not block[0] or any(digit not in b"01234567" for digit in said):
         return False

@@ -23,7 +23,9 @@ def path_columns(url: str) -> tuple[tuple[str, str], ...]:
 
 
 def with_columns(batch: pa.RecordBatch, columns: dict[str, str]) -> pa.RecordBatch:
-    """Return a batch of RAW whose documents have these columns; what a document has stays."""
+    """Return a batch of RAW whose documents have these columns; what a document says itself
+    stays.
+    """
     extra = batch["extra"]
     start = str(to_extra(columns))[:-1]
     if any(pc.any(pc.match_substring(extra, f"{json.dumps(name)}:")).as_py() for name in columns):

@@ -74,7 +74,9 @@ class Bytes(NamedTuple):
 
 
 def take_sample(data: bytes) -> bytes:
-    """Return the first part of a page with MOST bytes beyond ASCII, without what is before."""
+    """Return the first part of a page that has MOST bytes beyond ASCII, without what comes before
+    them.
+    """
     at = np.flatnonzero(np.frombuffer(data, np.uint8)[:LONGEST] >= 0x80)
     if not len(at):
         at = np.flatnonzero(np.frombuffer(data, np.uint8) >= 0x80)

@@ -56,7 +56,9 @@ class RowCollector:
         max_replaced: float | None = None,
         first_row: int = 0,
     ) -> None:
-        """Begin at a row of a shard; full after `limit` documents. `max_replaced`: as of Fields."""
+        """Begin at a row of a shard. After `limit` documents `full` is true; None: no limit.
+        `max_replaced`: as of Fields.
+        """
         self._max_replaced = max_replaced
         self._first = first_document(shard)
         self._limit = limit
@@ -133,7 +135,9 @@ class RowCollector:
         self._bytes += len(text) + len(extra or "")
 
     def fail(self, reason: str, value: float, url: str | None = None) -> None:
-        """Add a row that is no readable document; `value` is its offset or the reason's number."""
+        """Add a row that is not a readable document; `value` is its offset, or another number that
+        belongs to the reason.
+        """
         number = self._next()
         self._append(
             (number, b"", url, None, None, None, None, None, None, f"read.{reason}", float(value))

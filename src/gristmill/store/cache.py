@@ -175,7 +175,9 @@ class Cache:
         return f"runs/{hashlib.sha256(os.fsencode(corpus)).hexdigest()}.json"
 
     def _needed(self) -> tuple[set[str], set[str]]:
-        """Return (keys of URLs, digests) that unfinished runs need, whose folders exist."""
+        """Return (keys of URLs, digests) that unfinished runs need; a run whose folder does not
+        exist needs none.
+        """
         keys: set[str] = set()
         objects: set[str] = set()
         for path in _entries(self.root / "runs"):
@@ -191,7 +193,9 @@ class Cache:
         return keys, objects
 
     def evict(self, limit: int) -> Evicted:
-        """Remove the least recently used files down to `limit` bytes, none that a run needs."""
+        """Remove the least recently used files until `limit` bytes are left, but nothing that an
+        unfinished run needs.
+        """
         self.own()
         with locked(self.root / "lock", time.sleep, remove=False):
             keys, objects = self._needed()

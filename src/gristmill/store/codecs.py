@@ -442,7 +442,9 @@ class DecodedPieces:
             yield Damage("corrupt", self._start + self._at)
 
     def _skip_padding(self) -> bool:
-        """Step over zeros behind a member, as of tapes behind the last and of xz in between."""
+        """Step over zeros behind a member: tapes leave them behind the last, and xz allows them
+        between streams.
+        """
         if self._at < len(self._data) and self._data[self._at] != 0:
             return False  # without a copy of what follows, for every member
         behind = self._data[self._at :]
@@ -453,7 +455,9 @@ class DecodedPieces:
         return True
 
     def _continues(self, head: bytes) -> bool:
-        """Return whether another member starts here; a head that the block cuts off may be."""
+        """Return whether another member starts here; a head that the block cuts off is given the
+        benefit.
+        """
         return detect_codec(head) == self.codec or any(magic.startswith(head) for magic in MAGIC)
 
     def _seek_member(self, broken: int) -> None:

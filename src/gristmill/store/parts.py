@@ -253,7 +253,9 @@ class TableWriter:
         self._give_back()
 
     def abandon(self) -> None:
-        """Close the writer while its file is open: what it still writes is then removed."""
+        """Close the writer while its file is open; what it still writes goes into a file that is
+        removed.
+        """
         with suppress(Exception):
             self._writer.close()
 

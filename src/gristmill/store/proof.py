@@ -26,7 +26,9 @@ _taken: dict[str, tuple[Any, ...]] = {}  # of each path what its file was when i
 
 
 def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
-    """Return what is wrong with a file, by its size, if known, and digest; None: nothing."""
+    """Return what is wrong with a file, by its digest (by its size first, if that is known); None
+    if nothing is.
+    """
     try:
         status = os.stat(path, follow_symlinks=False)
         if size is not None and status.st_size != size:
@@ -42,7 +44,9 @@ def damage(path: Path, sha256: str, size: int | None = None) -> str | None:
 
 
 def proven(path: Path, sha256: str, remedy: str = "A run makes it anew") -> Path:
-    """Return the path if its file has this digest. Raises Damaged, which ends with the `remedy`."""
+    """Return the path, if its file has this digest. Raises Damaged, which ends with the
+    `remedy`.
+    """
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:
@@ -76,7 +80,9 @@ def prove_all(
 
 
 class Reading:
-    """A file of numbers, read from start to end and checked by its digest; a context."""
+    """A file of numbers that is read from start to end and checked against its digest; use as a
+    context.
+    """
 
     def __init__(self, path: Path, sha256: str | None) -> None:
         """Without a digest nothing is checked but the length.
@@ -126,7 +132,9 @@ def damaged(parts: Iterable[Part], root: Path) -> list[str]:
 
 
 def is_spoilt(path: Path) -> bool:
-    """Return whether a file that should be sealed is damaged; an unsealed early one is not."""
+    """Return whether a file that should be sealed is damaged; a file of an earlier version, which
+    sealed nothing, is not.
+    """
     try:
         table = json.loads(path.read_bytes())
         return not isinstance(table, dict) or PROOF in table

@@ -47,7 +47,9 @@ def _absolute(place: str) -> str:
 
 
 def path() -> list[str]:
-    """sys.path of the new process: absolute, with the caller's and the current folder last."""
+    """sys.path of the new process: absolute; the folder of the caller's script and the current
+    folder are last.
+    """
     last = {FIRST_FOLDER, current_folder()}
     if script := getattr(sys.modules.get("__main__"), "__file__", None):
         last.add(os.path.dirname(_absolute(script)))
@@ -80,7 +82,9 @@ def python() -> str:
 
 
 def _is_named_python(file: str) -> bool:
-    """Return whether a file has the name of a Python interpreter; others are never run."""
+    """Return whether a file has the name of a Python interpreter; other files are never
+    executed.
+    """
     import re
 
     return bool(re.fullmatch(r"python[\d.]*[a-z]*", os.path.basename(file))) and os.access(
@@ -89,7 +93,9 @@ def _is_named_python(file: str) -> bool:
 
 
 def _search(homes: list[str]) -> str:
-    """Return an interpreter of this very version, of these folders or PATH. Raises MachineError."""
+    """Return an interpreter of exactly this version, from these folders or PATH. Raises
+    MachineError.
+    """
     import shutil
     import subprocess
 

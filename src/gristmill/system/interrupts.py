@@ -38,7 +38,9 @@ def exit_on_ctrl_c(number: int, frame: Any) -> None:
 
 
 def handle_ctrl_c() -> CtrlC:
-    """Handle Ctrl-C by a KeyboardInterrupt from here on: files under way are cleaned up."""
+    """Handle Ctrl-C by a KeyboardInterrupt from here on: files that are being written are cleaned
+    up.
+    """
     handler = CtrlC()
     signal.signal(signal.SIGINT, handler)
     return handler

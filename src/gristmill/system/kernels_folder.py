@@ -57,7 +57,9 @@ def _ready_file(names: Iterable[str]) -> Path:
 
 
 def refuse_foreign_kernels() -> None:
-    """Raise MachineError where the folder named for compiled kernels holds anything else."""
+    """Raise MachineError where the folder that a user named for compiled kernels holds anything
+    else.
+    """
     try:
         names = set(os.listdir(os.environ.get(NAMED) or os.devnull))
     except OSError:

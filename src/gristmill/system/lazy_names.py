@@ -10,7 +10,9 @@ _IMPORT = re.compile(r"^    from gristmill\.?([\w.]*) import (\w+) as (\w+)$", r
 
 
 def typed_imports(file: str) -> dict[str, str]:
-    """Return what a package imports for type checkers, by name: `room.module:name` or `room`."""
+    """Return what the source of a package imports for type checkers, by name: `room.module:name`;
+    of a room itself `room`.
+    """
     imports = _IMPORT.findall(Path(file).read_text("utf-8"))
     return {name: f"{module}:{there}" if module else there for module, there, name in imports}
 

@@ -13,7 +13,9 @@ LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.
 
 
 def memory_of_all() -> int:
-    """Return the memory of this process and its descendants in bytes; 0: not known here."""
+    """Return the memory of this process and of all that descend from it, in bytes; 0: not known
+    here.
+    """
     return sum(map(memory, processes())) if PROC.exists() else 0
 
 
@@ -37,7 +39,9 @@ def processes() -> dict[int, float]:
 
 
 def memory(pid: int) -> int:
-    """Return the proportional set size of a process in bytes; 0 if it ended or without /proc."""
+    """Return the proportional set size of a process in bytes; 0 if it ended or there is no
+    /proc.
+    """
     with suppress(OSError):
         for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -46,7 +50,9 @@ def memory(pid: int) -> int:
 
 
 def free_memory() -> int | None:
-    """Return the free bytes of memory, at most what its container may use; None: unknown."""
+    """Return the bytes of memory that are free on this machine, at most what its container may use;
+    None: it does not say.
+    """
     try:
         match = re.search(r"^MemAvailable: *(\d+) kB", (PROC / "meminfo").read_text(), re.MULTILINE)
     except OSError:

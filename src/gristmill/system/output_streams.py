@@ -32,7 +32,9 @@ class _Unfailing(io.FileIO):
 
 
 def open_streams() -> None:
-    """Have sys.stdout and sys.stderr that take every write, unless a program replaced them."""
+    """Have sys.stdout and sys.stderr that take every write. Those that a program has replaced by
+    its own stay.
+    """
     for number, flags in enumerate(NULL_FOR):
         try:
             os.fstat(number)

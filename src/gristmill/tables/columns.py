@@ -16,7 +16,9 @@ def well_formed(text: str) -> str:
 
 
 def utf8_buffers(column: pa.Array | pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a string column without nulls as offsets (n + 1,) int32, data (bytes,) uint8."""
+    """Return a string column without nulls as offsets (n + 1,) int32 and data (bytes,) uint8,
+    without copying.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if len(column) == 0:
@@ -36,7 +38,9 @@ def fixed_binary(rows: np.ndarray) -> pa.Array:
 
 
 def view_rows(column: pa.Array, dtype: type) -> np.ndarray:
-    """Return a fixed-size binary column without nulls as rows (n, k) of numbers, uncopied."""
+    """Return a fixed-size binary column without nulls as rows (n, k) of numbers, without
+    copying.
+    """
     width = column.type.byte_width
     data = np.frombuffer(column.buffers()[1], np.uint8)[
         column.offset * width : (column.offset + len(column)) * width
@@ -58,7 +62,9 @@ def view_strings(offsets: np.ndarray, data: np.ndarray) -> pa.Array:
 
 
 def on_lines(rows: int, columns: int, kind: type[np.generic]) -> np.ndarray:
-    """Return zeros (rows, columns) from a cache line on: a row of one line is not on two."""
+    """Return zeros (rows, columns) from the begin of a cache line on: a row of one line is not on
+    two.
+    """
     size = rows * columns * np.dtype(kind).itemsize
     room = np.zeros(size + LINE, np.uint8)
     start = -room.ctypes.data % LINE

@@ -114,11 +114,15 @@ def row_number(document: int) -> int:
 
 
 def first_document(shard: int) -> int:
-    """Return the number of row 0 of a shard; documents are below `first_document(shard + 1)`."""
+    """Return the number of row 0 of a shard; its documents are below `first_document(shard +
+    1)`.
+    """
     return shard << ROW_BITS
 
 
 def document_name(document: int) -> str:
-    """Return a document's number for people: `shard:row`, also of a withdrawn one (below 0)."""
+    """Return a document's number for people: `shard:row`, also of a withdrawn one (below 0, as in
+    `.docs`).
+    """
     document = document if document >= 0 else ~document
     return f"{shard_number(document)}:{row_number(document)}"

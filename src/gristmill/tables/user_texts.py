@@ -72,7 +72,9 @@ def to_table(given: Any, text: str = "text") -> pa.Table:
 
 
 def slice_batches(table: pa.Table) -> Iterator[pa.Table]:
-    """Yield a table of `to_table` in slices of some MB, each column one array."""
+    """Yield a table of `to_table` in slices of a few MB of text; `text` is one string array in
+    each, the others as well.
+    """
     start = 0
     for chunk in table["text"].chunks:
         sizes = pc.fill_null(pc.binary_length(chunk), 0).to_numpy(zero_copy_only=False)
@@ -94,7 +96,9 @@ def streamed(given: Iterator[Any]) -> Iterator[list[Any]]:
 
 
 def select_kept(given: Any, kept: np.ndarray, texts: pa.ChunkedArray, text: str = "text") -> Any:
-    """Return what is kept of what was given, in its form; `kept` (n,) bool, `texts` as now."""
+    """Return what is kept of what was given, in its form: `kept` (n,) bool, `texts` those that are
+    kept, as they are now.
+    """
     if isinstance(given, str):
         return texts[0].as_py() if kept[0] else None
     if isinstance(given, Mapping):

@@ -114,7 +114,9 @@ class AddedTokens:
         return listed
 
     def cut(self, offsets: np.ndarray, data: np.ndarray) -> Fragments:
-        """Return the fragments of n texts in UTF-8, offsets (n + 1,) int32, data (bytes,) uint8."""
+        """Return the fragments of n texts in UTF-8, offsets (n + 1,) int32 into data (bytes,)
+        uint8.
+        """
         count = len(offsets) - 1
         whole = Fragments(offsets, data, np.full(count, -1, np.int32), np.arange(count + 1))
         return self._composed.cut(self._compose(self._raw.cut(whole)))

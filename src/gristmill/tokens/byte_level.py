@@ -23,7 +23,9 @@ _BYTE_OF = {character: byte for byte, character in enumerate(BYTE_LEVEL)}
 
 
 def spelled_bytes(token: str) -> bytes:
-    """Return the bytes that a token spells; of another alphabet those of its UTF-8."""
+    """Return the bytes that a token spells; those of its UTF-8 if it is not spelled in this
+    alphabet.
+    """
     try:
         return bytes(map(_BYTE_OF.__getitem__, token))
     except KeyError:

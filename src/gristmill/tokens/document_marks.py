@@ -69,7 +69,9 @@ def read_configurations(folder: Path) -> dict[str, bytes]:
 
 
 def choose_end(file: TokenizerFile, configurations: Mapping[str, bytes]) -> Choice:
-    """Return the end of text of a tokenizer.json. Raises ValueError for none or several."""
+    """Return the end of text of a tokenizer.json. Raises ValueError where none is known, or several
+    remain.
+    """
     special = {token.content for token in file.added_tokens or [] if token.special}
     left: set[str] = set()
     said: list[tuple[str, set[str]]] = []

@@ -50,7 +50,9 @@ class GrowthRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class TokenizerVersion(NamedTuple):
-    """A version of a grown tokenizer; `previous`: digests of the versions before, if known."""
+    """A version of a grown tokenizer: `previous` has the digests of the versions before, as far as
+    they are known.
+    """
 
     version: int
     sha256: str

@@ -109,7 +109,9 @@ class Library:
         self._spelled: list[int] = []
 
     def _loaded(self) -> Any:
-        """Return the library's tokenizer. Raises RecipeError if the library does not load it."""
+        """Return the library's tokenizer. Raises RecipeError if the library cannot load the
+        file.
+        """
         with self._making:
             if self._tokenizer is None:
                 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -19,7 +19,9 @@ TEXTS = (
 
 
 def encode_texts(data: bytes) -> str:
-    """Load a file; encode a few texts and its added tokens. Raises ValueError if refused."""
+    """Load a file, and encode a few texts and its added tokens. Raises ValueError where the library
+    refuses.
+    """
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     import tokenizers
 

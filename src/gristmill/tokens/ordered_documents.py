@@ -62,7 +62,9 @@ class OrderedDocuments(NamedTuple):
 
 
 def ordered(shards: list[TokenizedShard], key: int, files: ExitStack) -> OrderedDocuments:
-    """Return checked raw shards' documents by a key; `files` closes what is opened."""
+    """Return the documents of raw shards, which were checked, in the order of a key; opens their
+    files, which `files` closes.
+    """
     from gristmill.kernels.hashing import shuffle
 
     handles = [files.enter_context(open(shard.tokens, "rb", 0)).fileno() for shard in shards]

@@ -20,5 +20,7 @@ def partition_source(name: str) -> str:
 
 
 def belongs_to(name: str, other: str) -> bool:
-    """Return whether a folder is of a name or a partition of it: web~news~3 is of web~news."""
+    """Return whether a folder is that of another name or of a partition of it: web~news~3 belongs
+    to web and to web~news.
+    """
     return name == other or name.startswith(f"{other}{SEPARATOR}")

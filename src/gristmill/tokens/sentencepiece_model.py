@@ -32,7 +32,9 @@ class _Model(NamedTuple):
 
 
 def is_sentencepiece(data: bytes) -> bool:
-    """Return whether these are the first bytes of a SentencePiece model: a piece, its spelling."""
+    """Return whether these are the first bytes of a SentencePiece model: a piece, and its
+    spelling.
+    """
     return len(data) > 4 and data[0] == 0x0A and data[2] == 0x0A and data[1] >= data[3] + 2
 
 

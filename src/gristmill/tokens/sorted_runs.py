@@ -170,7 +170,9 @@ def pieces(sizes: np.ndarray, tokens_per_shard: int, itemsize: int, *, whole: bo
 
 
 def _ranges(sizes: list[int], first: int, most: int) -> list[tuple[int, int]]:
-    """Return buckets from `first` on, that together have up to `most` tokens, at least one."""
+    """Return buckets from `first` on, those together that have up to `most` tokens, and at least
+    one.
+    """
     ranges, start, held = [], first, 0
     for number, size in enumerate(sizes, first):
         if held and held + size > most:
@@ -183,7 +185,9 @@ def _ranges(sizes: list[int], first: int, most: int) -> list[tuple[int, int]]:
 def merged(
     runs: list[SortedRun], bits: int, dtype: np.dtype, ranges: list[tuple[int, int]]
 ) -> Iterator[Block]:
-    """Yield the documents of some buckets of a stream, in order: a block for each range of them."""
+    """Yield the documents of some buckets of a stream, in the order: a block for each range of
+    them.
+    """
     from gristmill.kernels.hashing import shuffle
 
     for first, last in ranges:
@@ -204,7 +208,9 @@ def merged(
 
 
 def _read_rows(run: SortedRun, bits: int, first: int, last: int) -> tuple[np.ndarray, int, int]:
-    """Of buckets of a run the rows (n, 3) int64, the first token, and how many there are."""
+    """Of some buckets of a run the rows of documents, (n, 3) int64, the first token, and how many
+    tokens there are.
+    """
     with open(f"{run.path}.rows", "rb", 0) as file:
         handle, at = file.fileno(), run.first_byte
         bounds = np.empty((2, 2), np.int64)

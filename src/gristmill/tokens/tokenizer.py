@@ -159,7 +159,9 @@ class Tokenizer:
         return self.token_bytes.decode(map(int, tokens)).decode("utf-8", "replace")
 
     def spelling(self, token: int) -> bytes:
-        """Return the bytes of a token inside a text, a special one's literal, none of no token."""
+        """Return the bytes of a token inside a text, of a special one its literal; none for a
+        number without a token.
+        """
         return self.token_bytes.shown[token] if token < self.vocabulary else b""
 
     def token_text(self, token: int) -> str:
@@ -349,7 +351,9 @@ def _make_encoder(read: tokenizer_file.TokenizerFile, rules: KernelRules) -> _Te
 
 
 def _as_tokenizer_json(name: str, data: bytes) -> bytes:
-    """Return a SentencePiece model as tokenizer.json; others as they are. Raises RecipeError."""
+    """Return a SentencePiece model as a tokenizer.json; other files as they are. Raises
+    RecipeError.
+    """
     if not sentencepiece_model.is_sentencepiece(data):
         return data
     try:

@@ -114,7 +114,9 @@ class TokenizerFile(msgspec.Struct, frozen=True):
 
     @property
     def normalization(self) -> str:
-        """Return what the normalizer does: "" nothing, "NFC", or "?", not known to our kernel."""
+        """Return what the normalizer does: "" nothing, "NFC", or "?", which our kernel does not
+        know.
+        """
         raw = bytes(self.normalizer)
         table = msgspec.json.decode(raw) if len(raw) < _SMALL else "?"
         steps: Any = [table]
@@ -226,7 +228,9 @@ def _check_numbers(numbers: dict[str, int]) -> None:
 
 
 def read_ranks(data: bytes, holes: frozenset[int] = frozenset()) -> list[bytes]:
-    """Read tiktoken's ranks; `holes` are ranks without token, b"". Raises ValueError."""
+    """Read tiktoken's ranks: the tokens by rank; `holes` are ranks that no token has, which give
+    b"". Raises ValueError.
+    """
     _bound("bytes", len(data), LARGEST)
     _bound("lines", data.count(b"\n"), MOST_IDS)
     ranks: dict[int, bytes] = {}

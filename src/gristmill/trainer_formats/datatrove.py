@@ -31,7 +31,9 @@ from gristmill.trainer_formats.token_format import (
 
 
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
-    """Write the files of a stream; each ends with the document that fills `tokens_per_file`."""
+    """Write the files of a stream; each ends with the document that brings it to
+    `tokens_per_file`.
+    """
     counter = Counter(stream)
     kind = np.dtype(DATATROVE.dtype(stream.tokens.vocabulary)).newbyteorder("<")
     files: list[str] = []
@@ -49,7 +51,9 @@ def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written
 
 
 def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
-    """Open all `.ds` below a folder, with their `.ds.index`; in a folder `val` it is validation."""
+    """Open all `.ds` below a folder, with the `.ds.index` beside each. One in a folder `val` is
+    validation.
+    """
     by_split: dict[str, list[Path]] = {}
     for path in listed(folder, "**/*.ds"):
         parents = path.relative_to(folder).parts[:-1]
@@ -91,7 +95,9 @@ def _documents(
 
 
 def _token_dtype(path: Path, reading: ReadOptions) -> str:
-    """Return the type of a file's tokens: by the caller, `.ds.metadata`, or the tokenizer."""
+    """Return the type of a file's tokens: as the caller says, as `.ds.metadata` says, or by the
+    tokenizer.
+    """
     if reading.dtype is not None:
         return reading.dtype
     metadata = beside(path.with_name(f"{path.name}.metadata"))

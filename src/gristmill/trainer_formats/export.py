@@ -84,7 +84,9 @@ def export(
 
 
 def _write_texts(texts: KeptTexts, data: bytes, target: Path, to: TextFormat) -> dict[str, Any]:
-    """Write an export of text, by the manifest's `data`; return `documents` and the summary."""
+    """Write an export of text; `data` is the manifest's bytes. Returns the number of `documents`,
+    and `ExportFolder.summary`.
+    """
     digest = make_lock(data).split()[0].decode()
     description = ExportDescription(
         format=to.name, corpus=digest, options={"sources": texts.sources}
@@ -139,7 +141,9 @@ class _TokenExport:
         self._check_files()
 
     def _check_files(self) -> None:
-        """Refuse more files than the format has names, or many small ones. Raises RecipeError."""
+        """Refuse more files than the format has names for, or many small ones. Raises
+        RecipeError.
+        """
         if not self._per_file:
             return
         for split in self._splits:

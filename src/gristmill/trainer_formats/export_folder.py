@@ -80,7 +80,9 @@ class ExportDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportFolder:
-    """The folder of one export. A context: the last files are written if it ends without error."""
+    """The folder of one export. A context: the last files are written where it ends without an
+    error.
+    """
 
     def __init__(self, root: Path, description: ExportDescription) -> None:
         """Begin an export; `description` says what was asked for.
@@ -115,12 +117,16 @@ class ExportFolder:
         self.description = msgspec.structs.replace(self.description, **fields)
 
     def summary(self) -> dict[str, int]:
-        """Return the numbers of `files`, `bytes`, and `kept` files of an earlier start so far."""
+        """Return the numbers of `files` and `bytes` so far, and of `kept` files, which an earlier
+        start of the export wrote.
+        """
         size = sum(part.size for part in self.parts)
         return {"files": len(self.parts), "bytes": size, "kept": self._found}
 
     def kept(self, name: str) -> Part | None:
-        """Return a file that an earlier start of this export wrote, and take it as part of it."""
+        """Return a file that an earlier start of the same export wrote; it becomes part of this
+        one, and is not to be written.
+        """
         part = self._progress.kept(name)
         if part is not None:
             self._add(part)

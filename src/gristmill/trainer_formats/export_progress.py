@@ -112,7 +112,9 @@ class UnwrittenFile(io.RawIOBase):
         return size
 
     def check(self, root: Path, part: Part) -> Part:
-        """Return the file that is kept. Raises VerificationError if it would be another."""
+        """Return the file that is kept. Raises VerificationError if what would be written is
+        another.
+        """
         if self.size != part.size:
             raise VerificationError(
                 f"{root / part.path}: an earlier start of this export wrote {part.size:,} bytes, "

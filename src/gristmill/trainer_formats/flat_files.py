@@ -25,7 +25,9 @@ HEADERS = {  # what other formats begin with
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
-    """Return the files of a folder that match, by name. Raises RecipeError for other than files."""
+    """Return the files of a folder that match, sorted by name. Raises RecipeError for one that is
+    no file, or a link.
+    """
     paths = sorted(folder.glob(pattern))
     for path in paths:
         if path.is_symlink() or not path.is_file():
@@ -34,7 +36,9 @@ def listed(folder: Path, pattern: str) -> list[Path]:
 
 
 def beside(path: Path) -> Path | None:
-    """Return a file that may be beside another, or None. Raises RecipeError for no plain file."""
+    """Return a file that may stand beside another; None: there is none. Raises RecipeError for a
+    link, or what is no file.
+    """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise RecipeError(f"{path}: not a regular file: import reads files, and no links")
     return path if path.exists() else None
@@ -104,7 +108,9 @@ def check_type(path: Path, assumed: str, vocabulary: int, *, stated: bool) -> No
 
 
 def _largest(pieces: list[np.ndarray], kind: str) -> int:
-    """Return the largest number in pieces of bytes, read as a type, without a rest."""
+    """Return the largest number in pieces of bytes, read as a type; what is left over is left
+    out.
+    """
     width = WIDTHS[kind]
     cut = (piece[: len(piece) // width * width].view(f"<u{width}") for piece in pieces)
     return max((int(numbers.max(initial=0)) for numbers in cut), default=0)

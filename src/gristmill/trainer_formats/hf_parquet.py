@@ -50,7 +50,9 @@ def dtype(vocabulary: int) -> str:
 
 
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
-    """Write the files of a split; each ends with the document that fills `tokens_per_file`."""
+    """Write the files of a split; each ends with the document that brings it to
+    `tokens_per_file`.
+    """
     counter = Counter(stream)
     files: list[str] = []
     names = pa.array(stream.sources, pa.string())
@@ -119,7 +121,9 @@ def _documents(files: list[Path]) -> Iterator[tuple[np.ndarray, np.ndarray, np.n
 
 
 def _rows_at_once(path: Path, group: Any, number: int, most: int) -> int:
-    """Return how many rows to decode together, at most `most`: few bytes may be many values."""
+    """Return how many rows of a row group are decoded together, at most `most`; a few bytes may
+    stand for many values.
+    """
     columns = [group.column(place) for place in range(group.num_columns)]
     values: int = max(
         column.num_values for column in columns if column.path_in_schema.startswith("input_ids")

@@ -131,7 +131,9 @@ def _check(
 
 
 def _check_export(root: Path, described: ExportDescription, name: str) -> None:
-    """Refuse an export of gristmill's of another format, or with files not as written."""
+    """Refuse an export of gristmill's own of another format, or one whose files are not as they
+    were written.
+    """
     if described.format != name:
         raise RecipeError(f"{root}: gristmill.json says {described.format}, not {name}: see --from")
     if described.tokens is None:

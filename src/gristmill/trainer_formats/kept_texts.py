@@ -16,7 +16,9 @@ class KeptTexts:
     """The kept documents of a finished corpus, by raw shard."""
 
     def __init__(self, root: Path, manifest: Manifest, sources: list[str]) -> None:
-        """`sources`: those to read; none: all. Raises RecipeError for others, or an import."""
+        """`sources`: those to read; none: all. Raises RecipeError for one that there is not, or a
+        corpus that was imported.
+        """
         if not manifest.raw_shards:
             raise RecipeError(
                 f"{root}: it has no texts: its tokens were imported. Choose a format of tokens"

@@ -166,7 +166,9 @@ def _column(path: Path, dtype: str, start: int, count: int) -> np.ndarray:
 
 
 def read(folder: Path, reading: ReadOptions) -> OpenedFolder:
-    """Open all pairs of a folder; those with `val` or `valid` as a word are validation."""
+    """Open all pairs of a folder. Those with `val` or `valid` in their names, between marks of
+    punctuation, are validation.
+    """
     by_split: dict[str, list[Path]] = {}
     for path in listed(folder, "*.idx"):
         words = path.stem.replace("-", "_").replace(".", "_").split("_")

@@ -24,7 +24,9 @@ PROPORTIONAL = "proportional"
 
 
 def parse_mix(given: str, sources: list[str]) -> dict[str, float] | None:
-    """Return `--mix` as a value: `web=0.7,books=0.3`, `proportional` (None). Raises RecipeError."""
+    """Return the value of `--mix`: `web=0.7,books=0.3`, or `proportional` (None). Raises
+    RecipeError.
+    """
     if given == PROPORTIONAL:
         return None
     weights: dict[str, float] = {}

@@ -71,7 +71,9 @@ class _NanochatShard:
 
 
 def write(texts: KeptTexts, folder: ExportFolder) -> int:
-    """Write the shards; return the documents. Raises RecipeError if a split would be empty."""
+    """Write the shards; returns the number of documents. Raises RecipeError if no document is
+    validation, or none training.
+    """
     chosen = _Validation(texts)
     train, val = chosen.counts(texts)
     if not train or not val:

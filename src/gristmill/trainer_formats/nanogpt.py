@@ -64,7 +64,9 @@ def finish(folder: ExportFolder, made: Finished) -> list[str]:
 
 
 def is_gpt2(tokenizer: Tokenizer) -> bool:
-    """Return whether nanoGPT's defaults (tiktoken's gpt2, 50,304 outputs) do without meta.pkl."""
+    """Return whether nanoGPT's defaults (tiktoken's gpt2, 50,304 outputs) are right without
+    meta.pkl.
+    """
     return tokenizer.file_name == "vocab.bpe" or (
         tokenizer.file_name == "tokenizer.tiktoken" and tokenizer.vocabulary == 50257
     )

@@ -45,7 +45,9 @@ MOST_LINE = 1 << 12  # characters of a line of .csv.gz
 
 
 def write(folder: ExportFolder, stream: Stream, tokens_per_file: int) -> Written:
-    """Write the files of a stream; each ends with the document that fills `tokens_per_file`."""
+    """Write the files of a stream; each ends with the document that brings it to
+    `tokens_per_file`.
+    """
     counter = Counter(stream)
     kind = np.dtype(OLMO.dtype(stream.tokens.vocabulary)).newbyteorder("<")
     files: list[str] = []

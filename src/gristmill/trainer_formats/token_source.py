@@ -122,5 +122,7 @@ class TokenDocumentsConfig:
     split: Split = "train"
 
     def build(self, *, dataset_iteration_policy: object) -> TokenDocuments:
-        """Return the source; torchtitan applies the policy (order, repeats, ranks) around it."""
+        """Return the source; the policy (order, repeats, ranks) is applied by torchtitan, around
+        it.
+        """
         return TokenDocuments(self.corpus, sources=self.sources, split=self.split)

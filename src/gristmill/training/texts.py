@@ -174,7 +174,9 @@ def _not_empty(column: pa.Array, languages: pa.Array | None) -> pa.RecordBatch:
 
 
 def thinned(batches: Iterable[pa.RecordBatch], halvings: int) -> Iterator[pa.RecordBatch]:
-    """About one document of 2^`halvings`, those of the least hashes; more leave a part of these."""
+    """About one document of 2^`halvings`, those of the least hashes: more halvings leave a part of
+    what fewer leave.
+    """
     for batch in batches:
         if not halvings:
             yield batch
@@ -187,7 +189,9 @@ def thinned(batches: Iterable[pa.RecordBatch], halvings: int) -> Iterator[pa.Rec
 def sampled(
     source: TextSource, count: int
 ) -> tuple[Iterator[pa.RecordBatch], Callable[[], Amount]]:
-    """Return a sample of at most `count` documents of a source, and what it holds, when read."""
+    """Return a sample of at most `count` documents of a source, and what it holds, known when it
+    has been read.
+    """
     least = np.empty(0, np.uint64)
     for batch in source.read():
         least = np.concatenate([least, _hashes(batch["text"])])

@@ -141,7 +141,9 @@ def _byte_level(*, add_prefix_space: bool, use_regex: bool) -> dict[str, Any]:
 
 
 def pre_tokenizer(splits: tuple[str, ...]) -> dict[str, Any]:
-    """Return tokenizer.json's part that splits text into pieces, of `PublishedPattern.splits`."""
+    """Return the part of tokenizer.json that splits text into pieces, of
+    `PublishedPattern.splits`.
+    """
     if not splits:
         return _byte_level(add_prefix_space=False, use_regex=True)
     steps: list[dict[str, Any]] = [

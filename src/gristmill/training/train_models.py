@@ -285,7 +285,9 @@ def _documents(files: Files, text: str, limit: int | None) -> Iterator[pa.Array]
 
 
 def _lines(files: Files, text: str, limit: int | None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the normalised lines of files, wordless ones too: offsets (n + 1,) int64, data."""
+    """Yield the normalised lines of files, with lines without a word: offsets (n + 1,) int64,
+    data.
+    """
     from gristmill.filters.models.perplexity import split
     from gristmill.kernels.unicode.normalised import normalise
 
@@ -296,7 +298,9 @@ def _lines(files: Files, text: str, limit: int | None) -> Iterator[tuple[np.ndar
 def _vocabulary(
     files: Files, text: str, limit: int | None
 ) -> tuple[dict[int, tuple[int, bytes]], int]:
-    """Return count and word of each distinct word, by hash; and the number of documents."""
+    """Return the count and the word of each distinct word, by its hash; and the number of
+    documents.
+    """
     from gristmill.filters.models.perplexity import split
     from gristmill.kernels.models import ngram_model
     from gristmill.kernels.unicode.normalised import normalise

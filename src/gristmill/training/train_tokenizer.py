@@ -113,7 +113,9 @@ def train_tokenizer(
 
 
 def output_file(out: Path | str, *, force: bool) -> Path:
-    """Return the file to write. Raises RecipeError for a folder, or a file unless `force`."""
+    """Return the file to write. Raises RecipeError for a folder, and for a file that is there
+    already, unless `force`.
+    """
     target = local(out, "--out")
     if target.is_dir():
         raise RecipeError(f"--out {target}: a folder. Name a file: {target / 'tokenizer.json'}")
@@ -159,7 +161,9 @@ def check_numbers(vocabulary: int, special: int, *, sample: int | None, least: i
 
 
 def check_special(special: Sequence[str]) -> None:
-    """Refuse special tokens: empty, long, repeated, no text, a byte's. Raises RecipeError."""
+    """Refuse special tokens that are empty, too long, repeated, not text, or the character of a
+    byte. Raises RecipeError.
+    """
     if not special:
         raise RecipeError(
             f"no special token: a corpus needs one at the end of each text, such as {END_OF_TEXT}"

@@ -199,7 +199,9 @@ def frequent(
 def _with_texts(
     table: CountedShard, frequent: list[Path], settings: FrequentLines
 ) -> Iterator[pa.RecordBatch]:
-    """Yield frequent lines whose earliest document is in this shard, with their texts: FOUND."""
+    """Yield the frequent lines whose earliest document is in this shard, with their texts:
+    FOUND.
+    """
     with open_table(table.documents) as documents:
         for group in range(documents.num_row_groups):
             statistics = documents.metadata.row_group(group).column(0).statistics
@@ -226,7 +228,9 @@ def _with_texts(
 
 
 def _texts(batch: pa.RecordBatch, wanted: pa.Table, settings: FrequentLines) -> pa.RecordBatch:
-    """Return the rows of `wanted` (by hash) whose earliest document is in the batch, with lines."""
+    """Return the rows of `wanted` (sorted by hash) whose earliest document is in the batch, with
+    their lines.
+    """
     hashed = _hashed(batch["text"], settings)
     hashes = wanted["hash"].to_numpy()
     places = np.minimum(np.searchsorted(hashes, hashed.hashes), len(hashes) - 1)

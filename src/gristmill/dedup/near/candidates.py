@@ -44,7 +44,9 @@ LIKELY = pa.schema(
 
 
 def reference_numbers(rows: SignatureRows) -> np.ndarray:
-    """Return reference documents that new ones may be compared with, (k,) int64, sorted."""
+    """Return the numbers of reference documents that new ones may be compared with, (k,) int64,
+    sorted.
+    """
     parts = [np.empty(0, np.int64)]
     if rows.first:
         columns = [pairs_in(path)[1] for path in rows.pairs]

@@ -57,7 +57,9 @@ class Indexes:
     """
 
     def __init__(self, corpora: list[ReferenceCorpus], index: Path | None, work: Path) -> None:
-        """`index` is the folder of this corpus' own index, or None; reference keys go to `work`."""
+        """`index` is the folder of this corpus' own index; None: none is written. Keys of
+        reference documents are written to `work`.
+        """
         self._corpora, self._index, self._work = corpora, index, work
         if index is not None:
             index.mkdir()
@@ -68,7 +70,9 @@ class Indexes:
         return bool(self._corpora) or self._index is not None
 
     def on_partition(self, place: int, files: list[KeyFile], documents: Path) -> list[KeyFile]:
-        """Write a partition of the index; return reference documents' keys in the same buckets."""
+        """Write a partition of this corpus' index; return the keys of reference documents that
+        are in the same buckets.
+        """
         if self._index is not None:
             whole, count = np.empty((count_keys(files), 2), np.int64), 0
             for chunk in read_keys(files):

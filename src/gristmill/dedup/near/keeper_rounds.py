@@ -78,7 +78,9 @@ class RoundTask(NamedTuple):
 
 
 def find_pairs(task: RoundTask) -> Path:
-    """Write a partition's pairs of part 2 that signatures do not rule out: LIKELY, unsorted."""
+    """Write the pairs of part 2 in a partition that signatures do not rule out: LIKELY, as rows,
+    unsorted.
+    """
     near, numbers = task.near, map_array(task.references, np.int64)
     kept, unmatched = map_array(task.kept, np.bool_), map_array(task.unmatched, np.bool_)
     target = fresh(task.work, "round")
@@ -265,7 +267,9 @@ class Rounds:
         return files
 
     def _compare_found(self, found: list[Path]) -> list[Path]:
-        """Return a round's pairs, each once, with similarities: files of LIKELY, in order."""
+        """Return the pairs of a round, each once, with their similarities: consecutive files of
+        LIKELY, sorted.
+        """
         if not found:
             return []
         target = self._work / "keeper_pairs.parquet"

@@ -45,7 +45,9 @@ class PartitionTask(NamedTuple):
 
 
 def write_pairs(task: PartitionTask) -> tuple[list[Path], list[Path]]:
-    """Write the pairs of a partition: files of pairs (pairs_in), and one of large buckets."""
+    """Write the pairs of a partition: files of pairs (pairs_in), and a file of its large buckets if
+    it has any.
+    """
     pairs, target = _PairFiles(task), fresh(task.work, f"large-{task.place:04d}")
     with open(target, "wb") as large:
         for keys, numbers in _in_buckets(_find_repeats(task.files)):
@@ -160,7 +162,9 @@ def count_keys(files: list[KeyFile]) -> int:
 
 
 def read_keys(files: list[KeyFile]) -> Iterator[np.ndarray]:
-    """Yield a partition in chunks: (n, 2) int64, key and number. All but the last have CHUNK."""
+    """Yield a partition in chunks: (n, 2) int64, key and number. All but the last have CHUNK
+    keys.
+    """
     chunk, count = np.empty((CHUNK, 2), np.int64), 0
     for keys in files:
         with open(keys.path, "rb") as file:

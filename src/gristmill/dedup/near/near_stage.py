@@ -97,7 +97,9 @@ class NearStage:
         )
 
     def _kept(self, compared: Iterator[Path]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the keeper of each row (-1: the row is kept) and the similarity to it, by rule."""
+        """Return the keeper of each row (-1: the row is kept) and its similarity to it, by the
+        rule.
+        """
         first_pairs, done = FirstPairs(self._work / "first_pairs", self._thresholds), []
         for path in compared:
             first_pairs.add(chunks_of(path))
@@ -120,7 +122,9 @@ class NearStage:
         return decisions.keepers, decisions.similarities
 
     def _components(self, compared: Iterator[Path]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the earliest row that each is connected with (-1: itself), its best similarity."""
+        """Return the earliest row that each row is connected with (-1: itself), and its highest
+        similarity to any row.
+        """
         from gristmill.kernels.hashing import pairs
 
         size = len(self._documents)

@@ -114,7 +114,9 @@ class LaidOut(NamedTuple):
         return self.folder / "signatures"
 
     def partition(self, place: int) -> Path:
-        """Return (m, 2) int64: each key, and its row in the group; with an order its place."""
+        """Return (m, 2) int64: each key, and its row in the group; with an order, its place in
+        that.
+        """
         return self.folder / f"keys-{place:04d}"
 
 

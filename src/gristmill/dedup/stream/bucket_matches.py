@@ -108,7 +108,9 @@ class BucketMatches:
     def _likely(
         self, places: np.ndarray, candidates: np.ndarray
     ) -> tuple[np.ndarray, TextCandidates]:
-        """Return pairs of texts and documents that signatures do not rule out and may be kept."""
+        """Return the pairs of texts and documents whose document may be kept, and whose signatures
+        do not rule the pair out.
+        """
         if not len(places):
             return places, TextCandidates(candidates, np.empty(0))
         first, kept, near = self._signed.first, self._kept, self._near
@@ -144,7 +146,9 @@ class BucketMatches:
         )[1]
 
     def keep(self, place: int) -> None:
-        """Note a kept text: it enters its large buckets with fewer than `keepers` kept ones."""
+        """Note that a text is kept: it enters those of its large buckets that hold fewer than
+        `keepers` kept documents.
+        """
         document = self._signed.first + place
         for key in self._keys.get(place, ()):
             held = self._held.setdefault(key, [])

@@ -131,7 +131,9 @@ class SqliteStore:
         return row[0] if row else None
 
     def bucket(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return entries of the buckets of keys (n,) int64: keys and documents (m,) int64."""
+        """Return the entries of the buckets of (n,) int64 keys: keys (m,) and documents (m,) int64,
+        unsorted.
+        """
         rows = self._among(
             "select key, document from buckets where key in (select value from json_each(?))", keys
         )
@@ -139,7 +141,9 @@ class SqliteStore:
         return held[:, 0], held[:, 1]
 
     def signatures(self, documents: np.ndarray, numbers: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the signatures of kept ones of (n,) documents: (m,) int64, (m, numbers) uint32."""
+        """Return the signatures of the kept ones of (n,) sorted documents: documents (m,) int64 and
+        signatures (m, numbers) uint32.
+        """
         rows = self._among(
             (
                 "select document, signature from texts where document in (select value from "
@@ -154,7 +158,9 @@ class SqliteStore:
         return kept, values.astype(np.uint32, copy=False)
 
     def text(self, document: int) -> bytes:
-        """Return the normalised text of a kept document. Raises VerificationError if damaged."""
+        """Return the normalised text of a kept document. Raises VerificationError if it is
+        damaged.
+        """
         (packed,) = self._row("select text from texts where document = ?", document) or (None,)
         if packed is None:
             raise VerificationError(

@@ -55,7 +55,9 @@ class WindowPartition(NamedTuple):
 def repeated_anchors(
     anchors: list[Path], most: int, relations: Callable[[], Relations], work: Path
 ) -> tuple[Path, int]:
-    """Return anchors of windows at more than `most` places: sorted int64, and how many runs."""
+    """Return the anchors of windows that may be at more than `most` places: a file of sorted int64,
+    and how many runs have them.
+    """
     target, runs = work / "repeated", 0
     with relations() as connection:
         connection.table("anchors", anchors, "hash, places")
@@ -98,7 +100,9 @@ def find_repeated_spans(
 
 
 def compare(task: WindowPartition) -> Path:
-    """Write the intervals of a partition's windows at more than `most` places: SPANS."""
+    """Write the intervals of a partition's windows that are at more than `most` places: Parquet of
+    SPANS, in no order.
+    """
     from gristmill.kernels.substrings import repeats
 
     target = fresh(task.work, f"found-{task.place:04d}")

@@ -71,7 +71,9 @@ def write_members(
     bits: int,
     target: MemberFiles,
 ) -> None:
-    """Write the runs of windows of `size` bytes with `repeated` anchors, in 2^bits partitions."""
+    """Write the runs of windows of `size` bytes whose anchors are among the sorted `repeated`, in
+    2^bits partitions.
+    """
     from gristmill.kernels.substrings.runs import find_runs, gather
 
     waiting: list[tuple[np.ndarray, np.ndarray]] = []

@@ -57,5 +57,7 @@ class CorpusRule(Protocol):
     def ask(
         self, shards: Sequence[Kept], inputs: Inputs, relations: Callable[[], Relations], work: Path
     ) -> RuleResult:
-        """Return which documents to drop. `work` is a folder for the files of `relations`."""
+        """Return which documents to drop. `work` is a folder for files on the way, which
+        `relations` may read and write.
+        """
         ...

@@ -54,7 +54,9 @@ LEFT = "bytes_left"  # a measure of every rewriting step: bytes of the text that
 def named(
     step: Step, measure: Callable[[pa.RecordBatch], Measured], name: str | None = None
 ) -> NamedStep:
-    """Return a step with what it loaded, as the judge calls it; `name`: another than its own."""
+    """Return a step with what it has loaded, as the judge calls it; `name` if it is not the step's
+    own.
+    """
 
     def call(batch: pa.RecordBatch, texts: BatchTexts) -> tuple[Decision, Measured]:
         if isinstance(measure, TextMeasure):
@@ -71,7 +73,9 @@ def named(
 
 
 def make_schemas(steps: list[NamedStep]) -> tuple[pa.Schema, dict[str, pa.Schema]]:
-    """Return the schema of all measures, and of each step's own table, by an empty batch."""
+    """Return the schemas of all that the steps measure, and by step of its own table: an empty
+    batch shows the types.
+    """
     nothing = pa.RecordBatch.from_pylist([], DOCUMENTS)
     fields = []
     schemas = {}

@@ -27,7 +27,9 @@ class OneJudged(NamedTuple):
 
 
 def judge_one(text: str, steps: Sequence[tuple[NamedStep, pa.Schema]]) -> OneJudged:
-    """Send a text through steps, in order, each with its measures' schema after `document`."""
+    """Send a text through steps, in order; each comes with the schema of its measures, after
+    `document`.
+    """
     batch = _row(pa.array([well_formed(text)], pa.string()))
     texts = BatchTexts(batch[TEXT])
     measures: dict[str, Any] = {}

@@ -51,7 +51,9 @@ def public(name: str) -> Any:
 
 
 def public_name(step: type[Step]) -> str:
-    """Return the name of a step in Python: `fineweb` is FineWeb, as its class; `gopher` Gopher."""
+    """Return the name of a step in Python: `fineweb` is FineWeb, as its class is; `gopher` is
+    Gopher.
+    """
     plain = step.name.replace("_", "")
     same = step.__name__.lower() == plain
     return step.__name__ if same else step.name.title().replace("_", "")

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 
 class Input(NamedTuple):
-    """What a step's bytes depend on besides documents: a file, or a library's version."""
+    """What a step's bytes depend on besides documents: a file that it reads (a model, a list), or a
+    library's version.
+    """
 
     name: str  # its file name, or the package and its version, as the manifest shows it
     path: str  # where it lies on this machine; of a version empty
@@ -192,7 +194,9 @@ class Step(
 
     @classmethod
     def variant(cls, table: Mapping[str, Any]) -> type["Step"]:  # noqa: ARG003
-        """Return the class that a [[step]] table means: `rules` may mean one of its own."""
+        """Return the class that a [[step]] table means: another one where `rules` changes the
+        parameters.
+        """
         return cls
 
     @classmethod
@@ -212,7 +216,9 @@ class Step(
 
     @property
     def by_number(self) -> bool:
-        """Return whether it knows documents by their numbers, which `size`'s sample has not."""
+        """Return whether it knows documents by their numbers, which `size` has not in its
+        sample.
+        """
         return False
 
     @property
@@ -297,7 +303,9 @@ def refuse_nan(parameters: Iterable[object]) -> None:
 
 
 def check(checks: Sequence[Check], measures: Mapping[str, pa.Array]) -> Decision:
-    """Decide by comparisons, in order: of each row the first broken one. A null breaks none."""
+    """Decide by comparisons, in order: of each row the first that is broken. A null measure breaks
+    none.
+    """
     rows = len(next(iter(measures.values())))
     if rows == 1:
         return _check_one(checks, measures)

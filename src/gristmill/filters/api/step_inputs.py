@@ -30,7 +30,9 @@ PIN = "#sha256="
 
 
 def installed_inputs(step: Step) -> dict[str, Input]:
-    """Return the inputs of a step, if packages hold them. Raises RecipeError for a file."""
+    """Return the inputs of a step, where packages hold them all. Raises RecipeError where a file
+    does.
+    """
     inputs = {}
     for what, location in step.inputs().items():
         if not location.startswith(("package:", "version:")):

@@ -49,5 +49,7 @@ class WordStep(Step, frozen=True, kw_only=True):
         return self.measure(texts.offsets, texts.data, bounds)
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
-        """Measure n texts, given words by any rule, and lines (kernels.text.words.WordBounds)."""
+        """Measure n texts, given their words and lines (kernels.text.words.WordBounds): any rule's
+        words.
+        """
         raise NotImplementedError(f"{type(self).__name__}.measure")

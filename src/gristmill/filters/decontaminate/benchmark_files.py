@@ -37,7 +37,9 @@ LIST = "[]"
 
 
 def detect_kind(name: str, path: str, file: str) -> Kind:
-    """Return what a file is, by its name and first bytes. Raises RecipeError if unreadable."""
+    """Return what a file is, by its name and first bytes. Raises RecipeError where it cannot be
+    read.
+    """
     if ended := re.search(r"\.(csv|tsv|tab)(\.(gz|zst|xz))?$", file, re.IGNORECASE):
         return "csv" if ended[1].lower() == "csv" else "tsv"
     try:
@@ -119,7 +121,9 @@ def _is_json(line: bytes) -> bool:
 
 
 def _looks_like(text: str) -> str | None:
-    """Return whether all first lines have as many values: two with tabs, or four with commas."""
+    """Return whether all first lines have as many values as each other: two or more with tabs, or
+    four or more with commas.
+    """
     lines = [line for line in text[: 1 << 16].split("\n") if line.strip()][:LINES]
     if len(lines) < 2:
         return None
@@ -275,7 +279,9 @@ def _field(name: str, line: int, row: Any, field: str) -> Any:
 
 
 def _flat(value: Any) -> str:
-    """Return a value as text: entries of lists and tables with spaces between, null nothing."""
+    """Return a value as text: a list's and a table's entries with a space between them, null
+    nothing.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

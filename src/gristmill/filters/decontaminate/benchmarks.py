@@ -82,7 +82,9 @@ def read_parts(
     least_words: int,
     arabic_marks: bool,
 ) -> Parts:
-    """Read all benchmarks. Raises RecipeError for one that is none, or has nothing to look for."""
+    """Read all benchmarks. Raises RecipeError for a file that is none, and for a benchmark in which
+    nothing can be looked for.
+    """
     offsets, data, items, fields = [np.zeros(1, np.int64)], [np.empty(0, np.uint8)], [], []
     questions: list[bool] = []
     owners: list[int] = []
@@ -168,7 +170,9 @@ def count(parts: Parts, left: np.ndarray) -> dict[str, dict[str, int]]:
 def _cut(
     items: list[_Item], ngram: int, least_words: int, arabic_marks: bool
 ) -> tuple[np.ndarray, np.ndarray, list[int], list[str | None], list[bool]]:
-    """Return the parts of items: offsets, normalised text, item, field, whether a question."""
+    """Return the parts of items: (offsets, normalised text, of each part its item, its field,
+    whether it is the question).
+    """
     texts, rows, names, asked = [], [], [], []
     for row, item in enumerate(items):
         held = [(place, name, text) for place, (name, text) in enumerate(item.texts) if text]

@@ -49,7 +49,9 @@ COMMON = pa.schema(
 
 
 class CommonNgrams(NamedTuple):
-    """A rule by overlap with benchmarks, where n-grams of too many documents do not count."""
+    """A rule by overlap with benchmarks, where n-grams that stand in too many documents do not
+    count.
+    """
 
     table: str  # the folder of CONTAMINATION
     common: int  # documents that an n-gram may stand in

@@ -271,7 +271,9 @@ def _joined(
 def _fewer(
     found: "Overlaps", similarities: np.ndarray, index: "Index"
 ) -> tuple["Overlaps", np.ndarray]:
-    """Of each document's rows those of highest overlap or similarity, as many as it may have."""
+    """Of each document's rows those of the highest overlap (or similarity), as many as it may
+    have.
+    """
     most = LEAST_ROWS + found.words.astype(np.int64) // WORDS_A_ROW
     if not (np.bincount(found.documents, minlength=len(most)) > most).any():
         return found, similarities
@@ -296,7 +298,9 @@ def _rows(
     hits: tuple[np.ndarray, np.ndarray] | None,
     similarities: np.ndarray,
 ) -> pa.RecordBatch:
-    """Return what was found, as CONTAMINATION; its metadata say how many items a benchmark has."""
+    """Return what was found, as CONTAMINATION; its metadata say how many items each benchmark
+    has.
+    """
     parts, rows = loaded.parts, len(found.documents)
     items = parts.items[found.parts]
     ngrams = np.diff(loaded.table.part_offsets)[found.parts]
@@ -328,7 +332,9 @@ def _rows(
 def _around(
     texts: pa.Array, found: "Overlaps", arabic_marks: bool
 ) -> tuple[np.ndarray, np.ndarray, pa.Array]:
-    """Of each row where in its text the first n-gram starts, the last ends, and the text there."""
+    """Of each row where in its text the first n-gram starts and the last ends, in bytes, and the
+    text around the start.
+    """
     from gristmill.kernels.decontaminate.contexts import cut
     from gristmill.kernels.decontaminate.labels import blank
     from gristmill.kernels.folding.compared import locate_words

@@ -266,7 +266,9 @@ class LibraryExtract(Step, frozen=True, kw_only=True):
             )
 
     def inputs(self) -> dict[str, str]:
-        """Return the versions of trafilatura and of what it parses and judges with."""
+        """Return the version of trafilatura and of what it parses and judges with; that of
+        resiliparse is in every manifest.
+        """
         libraries = ("trafilatura", "lxml", "justext") if self.extractor == "trafilatura" else ()
         return {f"extract.{library}": f"version:{library}" for library in libraries}
 

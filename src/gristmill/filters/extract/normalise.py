@@ -150,7 +150,9 @@ def _compose(texts: pa.Array, form: Literal["NFC", "NFKC"]) -> pa.Array:
 
 
 def _ordered(text: str, form: str) -> str:
-    """Return a text decomposed, its marks in canonical order (Unicode 16.0, 3.11: D108, D109)."""
+    """Return a text decomposed, its marks in canonical order (Unicode 16.0, section 3.11: D108,
+    D109).
+    """
     decomposition: Any = {"NFC": "NFD", "NFKC": "NFKD"}[form]
     parts: list[str] = []
     marks: list[str] = []

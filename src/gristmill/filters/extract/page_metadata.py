@@ -245,7 +245,9 @@ def _date(said: dict[str, list[str]]) -> str | None:
 def read(
     page: np.ndarray, tokens: PageTokens, attributes: Attributes, count: int, title: str | None
 ) -> PageMetadata:
-    """Return what a page (bytes,) uint8 of `count` tokens says of itself; title: of <title>."""
+    """Return what a page (bytes,) uint8 of `count` tokens says of itself; title: that of
+    <title>.
+    """
     reader = _Reader(page, tokens, attributes)
     reader.read(count)
     said = reader.said
@@ -275,7 +277,9 @@ def read(
 
 
 def with_fields(extra: str | None, found: PageMetadata) -> str | None:
-    """Return the JSON of `extra` with what a page has of page_title, page_author and the like."""
+    """Return the JSON of `extra` with page_title, page_author and the like, those that a page
+    has.
+    """
     fields = {
         f"page_{name}": value
         for name, value in zip(FIELDS, found, strict=True)

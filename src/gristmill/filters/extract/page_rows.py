@@ -32,7 +32,9 @@ def merge_texts(found: list[Page], before: pa.Array) -> pa.Array:
 
 
 def page_columns(found: list[Page], batch: pa.RecordBatch) -> dict[str, pa.Array]:
-    """Return a page's title, and its language where none was declared; others keep theirs."""
+    """Return a page's title, and its language where none was declared; other rows keep what they
+    have.
+    """
     titles = pa.array([page.title for page in found], pa.string())
     languages = pa.array([page.language for page in found], pa.string())
     return {

@@ -134,7 +134,9 @@ class Rights(Step, frozen=True, kw_only=True):
 
 
 def of_headers(value: object, agents: set[str]) -> set[str]:
-    """Return the directives for `agents` (with `robots`) of X-Robots-Tag, one or several."""
+    """Return the directives for `agents` (with `robots`) of X-Robots-Tag: a header, or a list of
+    them.
+    """
     directives: set[str] = set()
     left = MOST_HEADERS
     for header in value if isinstance(value, list) else [value]:

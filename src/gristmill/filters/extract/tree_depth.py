@@ -4,7 +4,9 @@ from typing import Any
 
 
 def tree_depth(root: Any, most: int) -> int:
-    """Return how deep elements lie in one another from one down, itself counted, up to `most`."""
+    """Return how many elements lie in one another from an element down, itself counted; at `most`
+    counting stops.
+    """
     node, depth, deepest = root, 1, 1
     while deepest < most:
         below = node.first_element_child

@@ -113,7 +113,9 @@ class ByLanguage(Step, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _steps(self) -> dict[int, Step | None]:
-        """Return the steps that were asked for, by place of a language; -1: without an entry."""
+        """Return the steps that were asked for, by the place of a language; -1: without an
+        entry.
+        """
         return {-1: self.plain}
 
     def _step(self, place: int) -> Step | None:

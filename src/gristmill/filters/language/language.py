@@ -144,7 +144,9 @@ class Language(Step, frozen=True, kw_only=True):
         return [self.min_score] * (len(self._named) + 1)
 
     def _places(self, label: pa.Array) -> pa.Array:
-        """Return which of the named languages each label is, (n,) int32; null: none is kept."""
+        """Return which of the named languages each label is, (n,) int32; null: none that is
+        kept.
+        """
         named = self._named
         other = len(named) if self.keep == ALL else None
         if self.rules == "script":

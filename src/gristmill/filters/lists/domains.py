@@ -26,7 +26,9 @@ class Split(NamedTuple):
 
 
 def written_host(url: str) -> str:
-    """Return a URL's host as it is written: without scheme, user, port, outer space, last dots."""
+    """Return a URL's host as it is written: without scheme, user, port, white space around it and
+    last dots.
+    """
     slashes = url.find("//")
     start = 0
     if slashes == 0 or (slashes >= 2 and _SCHEME.fullmatch(url, 0, slashes)):
@@ -56,7 +58,9 @@ class Suffixes:
         return len(self._tree)
 
     def top_level(self) -> list[bytes]:
-        """Return the last labels of all suffixes, in lower case, as written and in Punycode."""
+        """Return the last labels of all suffixes, in lower case, as people write them and as DNS
+        does (Punycode).
+        """
         import idna
 
         labels = [label for label in self._tree if label != "*"]
@@ -90,7 +94,9 @@ class Suffixes:
 
 
 def _unicode(label: str) -> str:
-    """Return a label in lower case, and out of Punycode where it decodes, at DNS's lengths."""
+    """Return a label in lower case, and out of Punycode where it decodes; longer ones than DNS
+    knows do not.
+    """
     label = label.lower()
     if label.startswith("xn--") and len(label) <= 253:
         import idna

@@ -55,7 +55,9 @@ def read_all(
     member: str | None = None,
     form: int | None = None,
 ) -> Entries:
-    """Return the entries of lists, one behind another; errors name the recipe's key `what`."""
+    """Return the entries of several lists, one behind another; `what` is the key of the recipe, for
+    errors.
+    """
     parts = [
         read(f"{what}.{place}", inputs[location], member=member, form=form)
         for place, location in enumerate(locations)

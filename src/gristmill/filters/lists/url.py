@@ -216,7 +216,9 @@ class _Findings:
         rows: np.ndarray,
         entries: Callable[[np.ndarray], Iterable[str]] | None = None,
     ) -> None:
-        """Rows (k,) that a list names; `entries` gives those of the new places in `rows`."""
+        """Rows (k,) that a list names; `entries` gives its entries, of the places in `rows` that
+        are new.
+        """
         new = np.flatnonzero(self._listed[rows] == 0)
         self._listed[rows[new]] = 1 + LISTED.index(name)
         if entries is not None:
@@ -233,7 +235,9 @@ class _Findings:
 
 
 def _measure(loaded: _LoadedLists, column: pa.Array) -> Measured:
-    """Measure n URLs: kernels all, Python what a list may name, and hosts not of ASCII."""
+    """Measure n URLs. Kernels see all of them; Python those that a list may name, and hosts that
+    are not all ASCII.
+    """
     from gristmill.kernels.lists.entries import find_whole
     from gristmill.kernels.lists.urls import find_subwords, find_words
 

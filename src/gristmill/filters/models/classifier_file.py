@@ -33,7 +33,9 @@ def to_model(
 
 
 def load(model: LoadedModel) -> Weights:
-    """Return a classifier as the kernel reads it. ValueError where its arrays do not fit."""
+    """Return a classifier as the kernel reads it. ValueError where its arrays do not hold
+    together.
+    """
     table, numbers = (model.arrays.get(name) for name in ("weights", "scale_and_bias"))
     if (
         table is None

@@ -170,7 +170,9 @@ class EnsembleRule(NamedTuple):
     def _combined(
         self, shard: Kept, ranks: "Sequence[ScoreRanks | None]"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return a shard's documents with a score, (n,) int64, and the scores, (n,) float64."""
+        """Return the documents of a shard that have a score, (n,) int64, and their combined ones,
+        (n,) float64.
+        """
         scores = [_read_scores(shard, name) for name in self.scores]
         documents = np.unique(np.concatenate([documents for documents, _ in scores]))
         total = np.zeros(len(documents))

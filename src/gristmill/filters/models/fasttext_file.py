@@ -132,7 +132,9 @@ def _model(
 
 
 def _entries(entries: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """Return entries one after another, and 8 bytes more; (entries + 1,) int64: their starts."""
+    """Return entries one after another, and 8 bytes more; (entries + 1,) int64 where each
+    starts.
+    """
     offsets = np.zeros(len(entries) + 1, np.int64)
     np.cumsum([len(entry) for entry in entries], out=offsets[1:])
     return np.frombuffer(b"".join([*entries, bytes(8)]), np.uint8), offsets
@@ -156,7 +158,9 @@ def _table(entries: list[bytes]) -> np.ndarray:
 
 
 def _tree(counts: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """FastText's Huffman tree: labels come by falling count; of equal ones the leaf goes last."""
+    """FastText's Huffman tree: labels come sorted by falling count; of equal counts the leaf goes
+    last.
+    """
     labels = len(counts)
     weights = [*counts, *([10**15] * (labels - 1))]
     left, right = np.full(2 * labels - 1, -1, np.int32), np.full(2 * labels - 1, -1, np.int32)

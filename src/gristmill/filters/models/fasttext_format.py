@@ -217,7 +217,9 @@ def _output(
 
 
 def _read_quantised(file: _ByteReader, height: int, dimension: int) -> Callable[[], np.ndarray]:
-    """Return a function that decodes a quantised matrix, (height, dimension) float32."""
+    """Return a function that decodes a product-quantised matrix, (height, dimension): float32(norm
+    * centroid).
+    """
     with_norms = file.take("?")[0]
     _need(
         file.take("2q") == (height, dimension), "a quantised table has another size than its counts"
@@ -244,7 +246,9 @@ def _read_quantised(file: _ByteReader, height: int, dimension: int) -> Callable[
 
 
 def _centroids(file: _ByteReader, expected: int) -> list[np.ndarray]:
-    """Return a product quantiser: 256 centroids for each part of a vector, the last maybe short."""
+    """Return a product quantiser: 256 centroids for each part of a vector; the last part may be
+    short.
+    """
     dimension, parts, size, last = file.take("4i")
     _need(
         dimension == expected and parts > 0 and 0 < last <= size,

@@ -26,7 +26,9 @@ MOST_LAYERS = 1024
 
 
 def settings(table: dict[str, Any]) -> Any:
-    """Return the configuration of a classification model. Raises ValueError, naming the key."""
+    """Return the configuration of a classification model. Raises ValueError, which names the
+    key.
+    """
     from transformers import AutoConfig
 
     kind = table.get("model_type")

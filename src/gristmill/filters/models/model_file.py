@@ -65,7 +65,9 @@ class Description(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def encode(model: LoadedModel) -> bytes:
-    """Return a model as the bytes of its file. Raises ValueError where it has more than LARGEST."""
+    """Return a model as the bytes of its file. Raises ValueError where these are more than
+    LARGEST.
+    """
     from safetensors.numpy import save
 
     arrays = {
@@ -97,12 +99,16 @@ def write(path: Path, model: LoadedModel) -> str:
 
 
 def is_ours(head: bytes) -> bool:
-    """Return whether a file starting with these bytes (HEAD do) is of ours, of any format."""
+    """Return whether a file that starts with these bytes (HEAD are enough) is one of ours, of any
+    format.
+    """
     return head.startswith(START, 8) or head.startswith(MAGIC_1)
 
 
 def describe(data: bytes) -> str:
-    """Return what a file starts as, in a word, not in its bytes: a recipe may name any file."""
+    """Return what a file starts as, in a word, and none of its bytes: a recipe may name any
+    file.
+    """
     start = data[:HEAD].lstrip().lower()
     if start.startswith((b"<!doctype", b"<html", b"<?xml")):
         return "a web page"

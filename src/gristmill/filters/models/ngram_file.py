@@ -135,7 +135,9 @@ def estimate(grams: list[NgramCounts], vocabulary: int, least: int) -> dict[str,
 
 
 def _adjust(grams: list[NgramCounts], size: int) -> np.ndarray:
-    """Return the counts of Kneser-Ney: below the longest, the different words before an n-gram."""
+    """Return the counts that Kneser-Ney uses: for n-grams below the longest, the number of
+    different words before them.
+    """
     keys, counts = grams[size - 1]
     if size == len(grams):
         return counts
@@ -170,7 +172,9 @@ def _of_contexts(keys: np.ndarray, contexts: np.ndarray, left: np.ndarray) -> np
 
 
 def load(model: LoadedModel) -> ngram_model.NgramModel:
-    """Return a model as the kernel reads it. Raises ValueError if its arrays do not fit."""
+    """Return a model as the kernel reads it. Raises ValueError if its arrays do not fit
+    together.
+    """
     arrays = model.arrays
     order, unknown = model.parameters.get("order"), model.counts.get("unknown_words")
     names = ("word_hashes", "costs", "backs", "keys", "gram_costs", "gram_backs")

@@ -89,7 +89,9 @@ class Labels:
 
 
 def check_columns(file: Input, where: str, wanted: Wanted) -> tuple[str, ...]:
-    """Return which wanted columns a file has. Raises RecipeError: none, no key, no such file."""
+    """Return the names of the wanted columns that a file has. Raises RecipeError: it has none, has
+    no key, or is no such file.
+    """
     fields = _fields(file, where)
     if wanted.key not in fields:
         raise RecipeError(
@@ -108,7 +110,9 @@ def check_columns(file: Input, where: str, wanted: Wanted) -> tuple[str, ...]:
 def blocks(
     file: Input, where: str, wanted: Wanted, names: Sequence[str], labels: Labels
 ) -> Iterator[ScoreBlock]:
-    """Yield the rows of a file, with the columns `names`. Raises RecipeError for no score."""
+    """Yield the rows of a file, with the columns `names`. Raises RecipeError for what is no
+    score.
+    """
     first = 1
     for rows in _tables(file, where, wanted, names):
         keys = _keys(rows, where, first, wanted)
@@ -125,7 +129,9 @@ def blocks(
 
 
 def digests(column: pa.Array) -> np.ndarray:
-    """Return BLAKE2b of n texts without nulls, 16 bytes each: (n, 2) big-endian uint64."""
+    """Return BLAKE2b of n texts without nulls, 16 bytes each: (n, 2) big-endian uint64, as
+    numbers.
+    """
     from gristmill.kernels.hashing.blake2b import hash_texts
 
     offsets, data = utf8_buffers(column)

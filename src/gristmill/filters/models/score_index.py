@@ -92,7 +92,9 @@ class RepeatedKey(RecipeError):
 
 
 def build(given: Given) -> ScoreIndex:
-    """Return an index of all rows. Raises RepeatedKey where repeats are refused."""
+    """Return an index of all rows. Raises RepeatedKey where a key is repeated and repeats are
+    refused.
+    """
     known = Labels(given.labels)
     held: list[ScoreBlock] = []
     rows = 0

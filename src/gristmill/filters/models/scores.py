@@ -220,7 +220,9 @@ class GivenScores(Step, frozen=True, kw_only=True):
 def _by_columns(
     files: Mapping[str, Input], wanted: Wanted
 ) -> dict[tuple[str, ...], dict[str, Input]]:
-    """Return files by their columns. Raises RecipeError: a column in none, or in two kinds."""
+    """Return files by the columns that they have. Raises RecipeError: no file has a column, or two
+    kinds of files have it.
+    """
     groups: dict[tuple[str, ...], dict[str, Input]] = {}
     for where, file in files.items():
         groups.setdefault(check_columns(file, where, wanted), {})[where] = file
@@ -292,7 +294,9 @@ def _document_keys(batch: pa.RecordBatch, by: By) -> tuple[np.ndarray, np.ndarra
 def _check_urls(
     batch: pa.RecordBatch, keys: np.ndarray, rows: np.ndarray, second: np.ndarray
 ) -> None:
-    """Raise RecipeError where a row's URL is not the document's: the file is of others."""
+    """Raise RecipeError where a row's URL is another than the document's: the file is of other
+    documents.
+    """
     stated = (rows > 0) & (second != 0)
     if not stated.any():
         return

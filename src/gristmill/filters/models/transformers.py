@@ -158,7 +158,9 @@ class Judge:
         self.labels = labels
 
     def scores(self, texts: pa.Array, rows: int) -> Any:
-        """Yield batches of `rows` of n texts: their places (m,), and scores (m, labels) float64."""
+        """Yield (places, scores) of batches of `rows` of n texts: places (m,) among them, and (m,
+        labels) float64.
+        """
         import torch
 
         encodings = self._tokenizer.encode_batch(texts.to_pylist())
@@ -187,7 +189,9 @@ class Judge:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """One thread of torch's: there is a process a processor, and sums depend on their order."""
+    """One thread of torch's: a run has a process for each processor, and sums in another order
+    would be other scores.
+    """
     import torch
 
     before = torch.get_num_threads()

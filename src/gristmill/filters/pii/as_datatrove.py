@@ -54,7 +54,9 @@ def _addresses(text: str) -> list[PiiSpan]:
 
 
 def _local_start(text: str, wall: int, at: int) -> int:
-    """Return where atoms with single dots start that end at `at`, at a word; `at`: none do."""
+    """Return where atoms with single dots between start that stop at `at`, from a word boundary on;
+    `at`: there are none.
+    """
     before = text[max(wall, text.rfind("@", wall, at) + 1) : at]
     run = before[len(before.rstrip(_ATOM + ".")) :]
     run = run[run.rfind("..") + 1 :].lstrip(".")

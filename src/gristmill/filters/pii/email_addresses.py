@@ -66,7 +66,9 @@ HOSTS = frozenset(
 
 
 def find(text: str, tops: frozenset[bytes], *, every: bool = False) -> list[PiiSpan]:
-    """Return the addresses in a text, in order, by top-level domains; `every`: nobody's too."""
+    """Return the addresses in a text, in order; `tops`: the top-level domains; `every`: also those
+    that are nobody's.
+    """
     spans: list[PiiSpan] = []
     wall = 0
     for sign in _AT.finditer(text):
@@ -148,7 +150,9 @@ def _local_start(text: str, wall: int, at: int) -> int:
 
 
 def _is_word(character: str, more: str = "") -> bool:
-    """Return whether a character is a letter or a digit, or beyond ASCII; no for none."""
+    """Return whether a character is a letter or a digit, or beyond ASCII; not where there is
+    none.
+    """
     return character != "" and (character.isalnum() or character > "\x7f" or character in more)
 
 
@@ -166,7 +170,9 @@ def _is_sign(left: str, sign: str, right: str) -> bool:
 
 
 def _value_start(lead: str, local: str, tops: frozenset[bytes]) -> int:
-    """Return where the address in `local` starts, behind keys, paths and digits before `/`."""
+    """Return where the address in `local` starts behind keys, paths and digits before a `/`; `lead`
+    stands before it.
+    """
     query = lead in ("?", "&") or "&" in local.partition("=")[2]
     path = lead == "/"
     begin = part = 0
@@ -189,7 +195,9 @@ def _is_key(piece: str) -> bool:
 
 
 def _host_stop(text: str, wall: int, at: int, every: bool) -> int:
-    """Return where a host's address in brackets from `at` on stops; 0: none, or nobody's."""
+    """Return where a host's address in brackets stops that starts at `at`; 0: there is none, or it
+    is nobody's.
+    """
     tag = _HOST.match(text, at)
     if not tag:
         return 0
@@ -232,7 +240,9 @@ def _labels(text: str, at: int) -> Iterator[str]:
 
 
 def _domain(text: str, at: int, tops: frozenset[bytes]) -> tuple[int, bool]:
-    """Return where the domain from `at` on stops, 0: none; and whether it is somebody's."""
+    """Return where the domain that starts at `at` stops, 0: there is none; and whether it is
+    somebody's.
+    """
     stop, ours, before, place = 0, True, "", at
     for run in _labels(text, at):
         label = run.rstrip("-")

@@ -68,7 +68,9 @@ def _in_fours(groups: list[str]) -> bool:
 
 
 def _has_word(groups: list[str], kinds: str) -> bool:
-    """Return whether a group behind the first four characters is letters, where digits may be."""
+    """Return whether a group behind the first four characters is letters, where digits may
+    stand.
+    """
     place = -4
     for group in groups:
         own, free = group[max(0, -place) :], kinds[max(0, place) : max(0, place + len(group))]

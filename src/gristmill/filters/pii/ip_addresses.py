@@ -89,7 +89,9 @@ def is_public(address: str, *, strict: bool = True) -> bool:
 
 
 def ip_address(left: str, here: str, *, every: bool = False) -> int:
-    """Return the length of the address that starts `here`, a public one unless `every`; 0: none."""
+    """Return the length of the address that starts `here`, a public one unless `every`; 0: there
+    is none.
+    """
     return (ipv6 if here[4] == ":" else ipv4)(left, here, every=every)
 
 

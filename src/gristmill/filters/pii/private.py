@@ -176,7 +176,9 @@ class Private(Step, frozen=True, kw_only=True):
         return keep_all(len(next(iter(measures.values()))))
 
     def _finder(self, inputs: Inputs) -> tuple[Finder, str]:
-        """Return what finds spans in a text, and a pattern for RE2: no match, no span."""
+        """Return what finds spans in a text, and a pattern for RE2: what has no match has no
+        span.
+        """
         from gristmill.filters.pii import as_datatrove, spans
 
         kinds = frozenset(self.kinds)

@@ -27,7 +27,9 @@ SHAPES = {
 
 
 def shape(kinds: frozenset[str], asked: int) -> str:
-    """Return a pattern for RE2 that any of these kinds has; `asked` as for `phones.candidates`."""
+    """Return a pattern for RE2: a text without it has nothing of these kinds; `asked` as for
+    `phones.candidates`.
+    """
     shapes = {**SHAPES, "phone": phones.SHAPES[asked]}
     return "|".join(shapes[kind] for kind in sorted(kinds))
 

@@ -129,7 +129,9 @@ class C4(Step, frozen=True, kw_only=True):
     def measure(
         self, lines: Any, bounds: Any, sentences: np.ndarray, automaton: Any = None
     ) -> Measured:
-        """Measure n texts, given what `cut` left, its words and lines, and their sentences."""
+        """Measure n texts, given what `cut` left, its words and lines, and the sentences in these
+        lines.
+        """
         from gristmill.kernels.filters import c4_lines
         from gristmill.kernels.lists import aho_corasick
 

@@ -86,7 +86,9 @@ class FineWeb(WordStep, frozen=True, kw_only=True):
         refuse_nan(msgspec.structs.astuple(self))
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
-        """Measure n texts, given words by any rule, and lines (kernels.text.words.WordBounds)."""
+        """Measure n texts, given their words and lines (kernels.text.words.WordBounds): any rule's
+        words.
+        """
         from gristmill.kernels.filters import fineweb_counts
 
         old = self.rules == "datatrove-0.2"

@@ -201,7 +201,9 @@ class Quality(WordStep, frozen=True, kw_only=True):
         _check_limits(self)
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
-        """Measure n texts, given words by any rule, and lines (kernels.text.words.WordBounds)."""
+        """Measure n texts, given their words and lines (kernels.text.words.WordBounds): any rule's
+        words.
+        """
         from gristmill.kernels.filters import gopher_lines, gopher_quality
 
         table = gopher_quality.stop_table(self.stop_words)

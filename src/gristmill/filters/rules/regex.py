@@ -93,7 +93,9 @@ class Regex(Step, frozen=True, kw_only=True):
 
 
 def compiled(pattern: str, *, ignore_case: bool) -> Any:
-    """Return a pattern of RE2. Raises RecipeError if it is none, too large or matches no text."""
+    """Return a pattern of RE2. Raises RecipeError where it is none, is too large or matches no
+    text.
+    """
     try:
         import re2
     except ImportError as error:

@@ -110,7 +110,9 @@ class RepeatedParagraphs(Step, frozen=True, kw_only=True):
 def _distinct(
     owners: np.ndarray, hashes: np.ndarray, characters: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return (owner, hash, times, characters) of each owner's different paragraphs, sorted."""
+    """Return (owner, hash, times, characters) of the different paragraphs of each owner, sorted by
+    owner, then by hash.
+    """
     order = np.lexsort((hashes, owners))
     owners, hashes, characters = owners[order], hashes[order], characters[order]
     new = np.ones(len(owners), bool)

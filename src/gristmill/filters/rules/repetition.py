@@ -83,7 +83,9 @@ class Repetition(WordStep, frozen=True, kw_only=True):
         refuse_nan((*msgspec.structs.astuple(self), *self.max_top, *self.max_repeated))
 
     def measure(self, offsets: np.ndarray, data: np.ndarray, bounds: Any) -> Measured:
-        """Measure n texts, given words by any rule, and lines (kernels.text.words.WordBounds)."""
+        """Measure n texts, given their words and lines (kernels.text.words.WordBounds): any rule's
+        words.
+        """
         from gristmill.kernels.filters import gopher_repetition
 
         counts = gopher_repetition.count(

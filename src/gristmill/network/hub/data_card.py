@@ -63,7 +63,9 @@ def size_word(rows: int) -> str:
 
 
 def _yaml(table: dict[str, Any]) -> str:
-    """YAML in which every value is JSON, a part of YAML 1.2; block lists, as the hub's."""
+    """YAML in which every value is JSON, which YAML 1.2 contains; block lists, as the hub shows
+    them.
+    """
     lines = []
     for key, value in table.items():
         if isinstance(value, list):

@@ -68,7 +68,9 @@ def source_tables(manifest: Manifest) -> list[dict[str, Any]]:
 
 
 def hub_licence(note: str | None) -> str:
-    """Return the hub's identifier of a licence: `other`: not known there, `unknown`: none."""
+    """Return the hub's identifier of a licence: `other` for one that it does not know, `unknown`
+    for none.
+    """
     if note is None:
         return "unknown"
     word = note.strip().lower().replace(" ", "-")

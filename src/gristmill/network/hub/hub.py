@@ -102,7 +102,9 @@ def _repository_name(target: str) -> str:
 
 
 def _laid_out(root: Path, folder: Path, kind: Kind, manifest: Manifest) -> list[_ReleaseFile]:
-    """Return the Parquet files, and the tokenizer's; whole ones of an earlier try are taken."""
+    """Return the Parquet files, and the tokenizer's file of tokens; those of an earlier attempt
+    that are whole are taken.
+    """
     if not _is_whole(folder / "data"):
         export(root, folder / "data", to=EXPORTS[kind])
     parts = _summed(folder / "data")
@@ -337,7 +339,9 @@ def library() -> Any:
 
 
 def _is_there(files: dict[str, Any], file: _ReleaseFile) -> bool:
-    """Return whether the hub has a file as here: by sha256 if large, else by git's sha1."""
+    """Return whether the hub has a file as it is here: by its sha256 if it is a large one, else by
+    git's sha1.
+    """
     entry = files.get(file.part.path)
     if entry is None or entry.size != file.part.size:
         return False

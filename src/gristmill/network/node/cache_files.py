@@ -17,7 +17,9 @@ class CacheFile(NamedTuple):
 
 
 def free_lock(path: Path) -> int | None:
-    """Return a descriptor with a file's lock; None: somebody holds it, or it is not there."""
+    """Return a descriptor with the lock of a file that nobody holds; None: somebody does, or it is
+    not there.
+    """
     try:
         handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -154,7 +154,9 @@ class Node:
         return found
 
     def _check_growth(self, found: CheckedRelease, needs: str) -> None:
-        """Raise VerificationError unless a release's tokenizer grew from that of a sha256."""
+        """Raise VerificationError unless a release's tokenizer has grown from that with a
+        sha256.
+        """
         part = tokenizer_part(found.manifest)
         alone = manifest_of_view(found.manifest, found.release.manifest, [])
         with self.view(alone) as view:
@@ -253,7 +255,9 @@ class Node:
             }
 
     def view(self, manifest: Manifest) -> View:
-        """Return the shards that a view's manifest names; those not in the cache are fetched."""
+        """Return the shards that the manifest of a view names; those that the cache lacks are
+        fetched.
+        """
         return self.cache.view(manifest, self._fetch, self._reader.client.end)
 
     def prefetch(self, rotation: int, *, refresh: bool = True) -> None:

@@ -55,7 +55,9 @@ class CacheLimitError(MachineError):
 
 
 class View:
-    """A corpus of some shards in the cache, which stay until `close`. Use as a context."""
+    """A corpus of some shards in the cache, which nothing removes before `close`. Use as a
+    context.
+    """
 
     def __init__(self, root: Path, handle: int) -> None:
         """`handle`: its lock."""
@@ -153,7 +155,9 @@ class NodeCache:
             self._is_own = True
 
     def _warn_of_others(self) -> None:
-        """Say once where others may write the cache: they could change a verified file."""
+        """Say once where other users may write the cache: they could change a file after it was
+        verified.
+        """
         line = None if self._warned else writable_by_others(self.root)
         if line is not None:
             self._warned = True
@@ -216,7 +220,9 @@ class NodeCache:
         return False
 
     def _with_room(self, size: int, path: Path, write: Callable[[], Any]) -> None:
-        """Write about `size` bytes; on a full disk, remove what is not in use and write again."""
+        """Write something of about `size` bytes; on a full disk, remove what is not in use and
+        write again.
+        """
         while True:
             try:
                 with machine_errors(path):
@@ -292,7 +298,9 @@ class NodeCache:
             )
 
     def evict(self, size: int) -> int:
-        """Remove least recently used files until `size` more bytes are free; return how many."""
+        """Remove the least recently used files until `size` bytes are free that were not; returns
+        how many were freed.
+        """
         with self._locked():
             return self._evict(size, self._needs())
 
@@ -324,7 +332,9 @@ class NodeCache:
         return freed
 
     def _removable(self, needs: Mapping[str, int]) -> list[CacheFile]:
-        """Return files that nobody uses, in the order of removal. Removes views without a user."""
+        """Return files that nobody uses, in the order in which they go. Removes views without a
+        user.
+        """
         self._remove_unused_views()
         files = [
             file
@@ -349,7 +359,9 @@ class NodeCache:
                 os.close(handle)
 
     def _needs(self) -> dict[str, int]:
-        """Return what living processes reserve, by sha256; the notes of others are removed."""
+        """Return what reservations of living processes name, by sha256; the notes of others are
+        removed.
+        """
         needs: dict[str, int] = {}
         for file in list_files(self.root / "needs"):
             if (handle := free_lock(file.path)) is not None:

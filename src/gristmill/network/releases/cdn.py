@@ -30,7 +30,9 @@ class CloudFront(NamedTuple):
             ) from None
 
     def invalidate(self, names: Sequence[str]) -> list[str]:
-        """Invalidate names of the target; return the invalidations' ids. Raises MachineError."""
+        """Invalidate names of the target; returns the ids of the invalidations. Raises
+        MachineError.
+        """
         self.check()
         import boto3
         from botocore.exceptions import BotoCoreError, ClientError

@@ -161,7 +161,9 @@ def _facts(publisher: Publisher, release: Release) -> dict[str, Any]:
 
 
 def whole_parts(manifest: Manifest, included: Sequence[str], root: Path) -> list[Part]:
-    """Return the parts in these folders, compared with the manifest. Raises VerificationError."""
+    """Return the parts in these folders, compared with the manifest. Raises VerificationError if
+    one is not as it says.
+    """
     parts = [part for part in manifest.parts if layout.is_included(part.path, included)]
     if wrong := damaged(parts, root):
         raise VerificationError(f"{wrong[0]}. Nothing was published: run the recipe again")

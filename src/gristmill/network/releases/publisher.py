@@ -283,7 +283,9 @@ class Publisher:
         self.waiting = write_draft(path, targets, self._signers, [self.trust.root])
 
     def complete(self) -> bool:
-        """Sign the newest release and point to it, unless done; return whether that was needed."""
+        """Sign the newest release and point to it, where a publisher was stopped before that;
+        whether anything was left to do.
+        """
         assert self.current is not None
         release, sha256 = self.current
         newest = (release.number, sha256)
@@ -296,7 +298,9 @@ class Publisher:
         return behind or unsigned
 
     def sign(self, release: Release) -> None:
-        """Sign a release as the newest, where there are keys. A target's first makes its root."""
+        """Sign a release as the newest, where there are keys. The first signature of a target makes
+        its root.
+        """
         if self.trust is None:
             return
         if not self.trust.exists:

@@ -169,7 +169,9 @@ class _Pull:
 
 
 def chosen(release: Release, manifest: Manifest, only: list[str]) -> list[Part]:
-    """Return the parts of a release that are asked for. Raises RecipeError for others."""
+    """Return the parts of a release that are asked for. Raises RecipeError for what it does not
+    have.
+    """
     there = [part for part in manifest.parts if release.has(part.path)]
     tops = sorted({part.path.partition("/")[0] for part in there})
     for name in only:

@@ -295,7 +295,9 @@ class ReleaseReader:
         return self.client.retrying(remote.shown, ask)
 
     def _first(self, ask: Callable[[str], T]) -> T:
-        """Return the first result that an address has. Raises the last's error, with all."""
+        """Return the result of the first address that has one. Raises what the last one raised,
+        with a line for each.
+        """
         failed: list[GristmillError] = []
         for url in self.urls:
             try:

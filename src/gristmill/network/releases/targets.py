@@ -52,13 +52,19 @@ class Target(Protocol):
     url: str  # for messages: without secrets
 
     def put_new(self, key: str, data: bytes, headers: Headers) -> bool:
-        """Write an absent name; False if it is there with other bytes: nothing was written."""
+        """Write a name that is absent; False if it is there with other bytes, and nothing was
+        written.
+        """
 
     def put_file(self, key: str, path: Path, sha256: str, size: int, headers: Headers) -> None:
-        """Write an object. Raises VerificationError, writing nothing, if there are other bytes."""
+        """Write an object. Raises VerificationError if the file has other bytes; then nothing was
+        written.
+        """
 
     def put_pointer(self, key: str, data: bytes, before: Version, headers: Headers) -> None:
-        """Write a name over the version that was read, or if absent. Raises TargetChangedError."""
+        """Write a name over the version that was read, or where it was absent. Raises
+        TargetChangedError.
+        """
 
     def get(self, key: str, most: int) -> StoredFile | None:
         """Return a small file; None if it is absent. Raises VerificationError if it is larger."""

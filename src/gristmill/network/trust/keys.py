@@ -80,7 +80,9 @@ def load_signer(path: Path, passphrase: str) -> "CryptoSigner":
 
 
 def load_signers(paths: Sequence[Path | str], passphrase: str | None) -> "list[CryptoSigner]":
-    """Return the signers of private keys; `passphrase`: default the environment's."""
+    """Return the signers of private keys; `passphrase` is by default that of the environment.
+    Raises RecipeError.
+    """
     if not paths:
         return []
     passphrase = os.environ.get(PASSPHRASE, "") if passphrase is None else passphrase

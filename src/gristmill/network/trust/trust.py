@@ -89,7 +89,9 @@ class Trust:
         return self.roots[-1]
 
     def signed_release(self) -> tuple[int, str] | None:
-        """Return (number, sha256) of the newest release by the timestamp; None: none is signed."""
+        """Return (number, sha256) of the newest release that the timestamp names; None if none was
+        signed yet.
+        """
         return _release(self._found["targets"]) if "targets" in self._found else None
 
     def stored_releases(self) -> Iterator[tuple[int, str]]:
@@ -253,7 +255,9 @@ class Trust:
         return roles
 
     def _roles_without_signature(self) -> list[str]:
-        """Return the first role that the newest root's keys did not sign, and who names it."""
+        """Return the first role that the newest root's keys did not sign, or that is to be written,
+        and those that name it.
+        """
         if not self._found:
             return []
         for place, role in enumerate(ROLES[1:], 1):
@@ -347,7 +351,9 @@ class Trust:
         )
 
     def _write(self, roles: Sequence[str], also: "Metadata[Root] | None" = None) -> None:
-        """Sign and write roles, in order, the timestamp last; `also`: an older root that signs."""
+        """Sign and write roles, in their order; the last is the timestamp. `also`: an older root
+        whose keys sign as well.
+        """
         from tuf.api.metadata import Metadata, MetaFile, Snapshot, Timestamp
 
         for role in roles:

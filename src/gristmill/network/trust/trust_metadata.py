@@ -158,7 +158,9 @@ def expiry(days: int) -> datetime:
 
 
 def expiry_lines(expires: Mapping[str, datetime], now: datetime | None = None) -> list[str]:
-    """Return the warnings about metadata that expire soon or have: a line for each role."""
+    """Return the warnings about metadata that expire soon, or have expired: a line for each
+    role.
+    """
     now = now or datetime.now(UTC)
     verb = {"root": "release rotate", "targets": "release sign --all"}
     lines = []

@@ -116,7 +116,9 @@ def _said(error: Exception, where: str, last: str) -> str:
 
 
 class _Fetcher:
-    """What the Updater asks of a fetcher, over ours: redirects, retries, credentials."""
+    """What the Updater asks of a fetcher, over ours: redirects, retries and credentials are its
+    concern.
+    """
 
     def __init__(self, fetch: FetchMetadata, base: str) -> None:
         self._fetch, self._base = fetch, base

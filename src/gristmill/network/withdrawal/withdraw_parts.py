@@ -229,7 +229,9 @@ def _unread(task: Withdrawal, shard: int) -> pa.Array:
 
 
 def _index(task: Withdrawal, keys: Part) -> list[Part]:
-    """Return a partition of the index without the documents' entries: keys, and documents."""
+    """Return a partition of the index without the documents' entries: the keys, and their
+    documents.
+    """
     root, stage = task.corpus.root, task.corpus.stage
     path = keys.path.removesuffix(".keys") + ".documents"
     documents = np.fromfile(root / path, "<i8")

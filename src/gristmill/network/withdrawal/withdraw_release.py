@@ -128,7 +128,9 @@ def _deleted(target: Target, newest: Release, manifest: Manifest) -> list[str]:
 
 
 def _of_state(target: Target, sha256: str) -> set[str]:
-    """Return the digests of the list of a run's state and of its files: they hold tokens too."""
+    """Return the digests of the list of a run's state and of its files: they hold tokens as
+    well.
+    """
     blob = target.get(layout.object_key(sha256), run_state.LARGEST)
     return {sha256} if blob is None else {sha256, *run_state.read_objects(blob.data)}
 

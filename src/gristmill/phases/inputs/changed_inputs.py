@@ -135,7 +135,9 @@ def _gone(gone: Sequence[Gone], folder: Path) -> str:
 
 
 def _refuse_unreachable(gone: Sequence[Gone], folder: Path, there: Mapping[str, bool]) -> None:
-    """Raise RecipeError where files are missing because nothing is there: an unmounted disk."""
+    """Raise RecipeError where files are not there because nothing is: a disk that is not mounted
+    looks like that.
+    """
     checked: set[Path] = set()
     for shard in gone:
         if is_url(shard.url) or (folder / shard.url).exists():

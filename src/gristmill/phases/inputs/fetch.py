@@ -114,7 +114,9 @@ class Fetch:
     # -- before anything is fetched
 
     def preview(self) -> list[Row]:
-        """Return what would be fetched, and how much; servers are asked, nothing is written."""
+        """Return what would be fetched, and how much; servers are asked for sizes, and nothing is
+        written.
+        """
         with ThreadPoolExecutor(self._transfer.client.settings.connections) as threads:
             return list(threads.map(self._preview, self._plan.shards))
 
@@ -204,7 +206,9 @@ class Fetch:
         return got
 
     def check(self, progress: Progress) -> dict[str, SourceError]:
-        """Ask whether all pinned shards are as they were; fetch nothing. Return why some differ."""
+        """Ask of all pinned shards whether they are still what they were; fetches nothing. Returns
+        why some are not.
+        """
         present = [
             shard
             for shard in self._plan.shards
@@ -423,7 +427,9 @@ def _put(ended: Ended, shard: PlannedShard, future: "Future[Fetched]") -> None:
 
 
 def _without_returned(pinned: list[PlannedShard], failed: bool, asked: Asked) -> list[PlannedShard]:
-    """Return a plan where what was absent, planned again and failed has only its old number."""
+    """Return what was absent before, was planned once more and failed again keeps its old number
+    only.
+    """
     shards = list(pinned)
     if failed and not asked.allow_missing:
         missing = {(shard.source, shard.url) for shard in shards if shard.missing is not None}

@@ -6,7 +6,9 @@ from gristmill.phases.inputs.fetch import Row, printable_name
 
 
 def preview_lines(rows: list[Row]) -> list[tuple[dict[str, Any], str]]:
-    """Return what a dry run prints, by raw shard and in all: a table row, and a line for people."""
+    """Return what a dry run prints: for each raw shard, then in all, a table for machines and a
+    line for people.
+    """
     out: list[tuple[dict[str, Any], str]] = []
     for row in rows:
         table = {

@@ -92,7 +92,9 @@ def installed(recipe: Recipe, source: str) -> dict[str, Input]:
 
 
 def is_as_made(given: Input, what: str, inputs: Mapping[str, Any]) -> bool:
-    """Return whether an input is what a manifest's `inputs` say, whatever the source."""
+    """Return whether an input is what a corpus was made with, by its manifest's `inputs`, whatever
+    the source.
+    """
     return given.sha256 in [
         entry["sha256"] for name, entry in inputs.items() if name.partition("[")[0] == what
     ]

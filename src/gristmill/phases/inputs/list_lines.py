@@ -39,7 +39,9 @@ LONGEST = 4096  # characters of a line
 
 
 def request_host(url: str) -> str:
-    """Return the host, with a port that is not the usual one, or bucket that sees a request."""
+    """Return the host, with its port where it is not the usual one, or the bucket that sees a
+    request.
+    """
     if url.startswith(urls.HUB):
         return urlsplit(hub_endpoint()).netloc.lower()
     return urls.origin(url)[1]
@@ -60,7 +62,9 @@ def may_stay_near(source: Source, url: str, allowed: Collection[str]) -> bool:
 
 
 def list_remote(source: Source, remote: Remote, allowed: Collection[str]) -> Remote:
-    """Return how to ask for a list: at a public address, where its lines go elsewhere."""
+    """Return how to ask for a list: at a public address only, where its lines go on to another
+    place.
+    """
     if not remote.url.startswith(urls.WEB) or is_private(remote.url, remote):
         return remote
     return remote._replace(public=not secrets.is_allowed(request_host(source.base_url), allowed))
@@ -76,7 +80,9 @@ def is_private(name: str, remote: Remote | None) -> bool:
 def named_urls(
     source: Source, name: str, remote: Remote | None, lines: list[str], allowed: Collection[str]
 ) -> list[str]:
-    """Return the URLs that a list's lines name, before any is asked for. Raises RecipeError."""
+    """Return the URLs that the lines of a list name, before any is asked for. Raises
+    RecipeError.
+    """
     if not is_private(name, remote):
         return [_joined(source, line) for line in lines]
     shown = urls.shown(name) if remote is not None else name

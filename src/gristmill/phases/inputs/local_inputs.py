@@ -65,7 +65,9 @@ def raw_shard_path(url: str, folder: Path) -> Path | None:
 
 
 def look(path: Path) -> Look | None:
-    """Return a look at a file; null: there is no such file. Raises OSError if unknown."""
+    """Return a look at a file; null: there is no such file. Raises OSError where that is not
+    known.
+    """
     try:
         seen = path.stat()
     except (FileNotFoundError, NotADirectoryError):

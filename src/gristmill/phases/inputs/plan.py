@@ -97,14 +97,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lists(NamedTuple):
-    """Whose lists are asked for: a finished corpus' again only where the recipe names others."""
+    """Whose lists are asked for: a finished corpus asks again only where the recipe names another
+    list, or more of it.
+    """
 
     before: list[dict[str, Any]]  # the sources of the recipe in the manifest
     now: list[dict[str, Any]]
     resume_only: bool = False  # nothing new is fetched: what is planned is enough
 
     def are_asked(self, source: str, planned: bool) -> bool:
-        """Return whether to ask for a source's lists, of which something is `planned` already."""
+        """Return whether to ask for the lists of a source, of which something is `planned`
+        already.
+        """
         if planned and self.resume_only:
             return False
         before = next((table for table in self.before if table["name"] == source), None)
@@ -118,7 +122,9 @@ class Lists(NamedTuple):
 
 
 class Sources(NamedTuple):
-    """What the recipe's sources name: shards by (source, stored URL), credentials by source."""
+    """What the recipe's sources name now: shards by (source, URL as stored), and credentials by
+    source.
+    """
 
     listed: dict[tuple[str, str], Listed]
     credentials: dict[str, Credentials]
@@ -213,7 +219,9 @@ def _new(number: int, source: str, names: Sequence[str]) -> PlannedShard:
 
 
 def _has_lists(source: Source) -> bool:
-    """Return whether a source has lists, maybe far away, that not every run asks for."""
+    """Return whether a source has lists that are far away, perhaps, and that not every run asks
+    for.
+    """
     return bool(
         source.paths or source.commoncrawl or source.hub or any(map(is_pattern, source.urls))
     )
@@ -300,7 +308,9 @@ def without_cut(shards: Sequence[PlannedShard], source: str) -> list[PlannedShar
 
 
 def first_cut(shard: PlannedShard) -> int | None:
-    """Return a shard's first document that is dropped because its source reached its target."""
+    """Return the first document of a shard that is dropped because its source reached its
+    target.
+    """
     return None if shard.cut is None else first_document(shard.number) + shard.cut.row
 
 
@@ -380,5 +390,7 @@ def without(plan: Plan, failed: Mapping[int, BaseException]) -> Plan:
 
 
 def _in_a_word(shard: PlannedShard) -> PlannedShard:
-    """Return a shard as this version plans it: earlier ones kept the network's words."""
+    """Return a shard as this version plans it: earlier ones kept the network's words as the
+    reason.
+    """
     return shard if shard.missing in (None, *REASONS) else absent(shard, "unreadable")

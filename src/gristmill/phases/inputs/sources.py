@@ -42,7 +42,9 @@ class Listed(NamedTuple):
 
 
 class Credentials:
-    """A source's Authorization header, for the origins that its recipe names, and no others."""
+    """A source's Authorization header, for the origins that its recipe names: a list or a plan may
+    name any other.
+    """
 
     def __init__(
         self, source: Source, allowed: Collection[str] = (), hosts: Collection[str] = ()
@@ -91,7 +93,9 @@ def make_credentials(source: Source, transfer: Transfer) -> Credentials:
 def expand(
     source: Source, folder: Path, transfer: Transfer, seed: int, *, ask: bool = True
 ) -> list[Listed]:
-    """Return a source's raw shards in its own order, each once; `ask` false skips far lists."""
+    """Return the raw shards of a source, in its own order, each once; `ask` false leaves lists
+    alone, which may be far away.
+    """
     credentials = make_credentials(source, transfer)
     shards: dict[str, Listed] = {}
     names = list(source.urls)
@@ -184,7 +188,9 @@ def _listed(
 
 
 def _place(seed: int, url: str) -> bytes:
-    """Return a URL's place in the seeded order, whatever the list's order or signer."""
+    """Return the place of a URL in the seeded order, which the order of the list and the signer do
+    not change.
+    """
     return hashlib.sha256(f"{seed}\0{urls.stored(url)}".encode()).digest()
 
 

@@ -110,7 +110,9 @@ def _defaults(
 
 
 def _repeats_and_partitions(state: State) -> dict[str, Any]:
-    """Return how often documents are repeated, and what partitions have, where the recipe asks."""
+    """Return how often documents are repeated, and what is in each partition, where the recipe
+    asks.
+    """
     tokens, assembled = state.recipe.tokens, state.of(ASSEMBLE)
     assert tokens is not None
     figures: dict[str, Any] = {}

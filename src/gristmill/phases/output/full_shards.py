@@ -40,7 +40,9 @@ class FullShards(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shard_digest(inputs: Sequence[Sequence[str]], dtype: str, tokens_per_shard: int) -> str:
-    """Return the digest of raw shards' tokens (a list of sha256 each), and how they are cut."""
+    """Return the digest of raw shards' tokens (a list of sha256 for each), and of how they are
+    cut.
+    """
     data = msgspec.json.encode([dtype, tokens_per_shard, inputs])
     return hashlib.sha256(data).hexdigest()
 
@@ -75,7 +77,9 @@ def still_full(
     inputs: Sequence[Sequence[str]],
     settings: tuple[str, int],
 ) -> FullShards:
-    """Return the full shards of a split, named by `prefix`, that can stay as they are, or none."""
+    """Return the full shards of a split (`prefix` begins their names) that can stay; none where
+    anything in them is another.
+    """
     parts = [part for part in last.parts if part.path.startswith(prefix)]
     full = [part.path for part in parts if part.counts.get("tokens") == settings[1]]
     names = {name.removesuffix(".bin") for name in full}

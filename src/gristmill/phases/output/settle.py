@@ -108,7 +108,9 @@ def next_wave(
 
 
 def refuse_shrinking(before: Plan, plan: Plan) -> None:
-    """Raise RecipeError where full shards of an append-only corpus would lose documents."""
+    """Raise RecipeError where the full shards of an append-only corpus would lose documents.
+    `before` is the finished plan.
+    """
     for old, new in zip(before.shards, plan.shards, strict=False):
         rows = [shard.cut.row if shard.cut is not None else None for shard in (old, new)]
         if rows[0] != rows[1] or bool(old.missing) != bool(new.missing):

@@ -170,7 +170,9 @@ def _write(
     stream: Iterator[pa.RecordBatch],
     on_progress: Callable[[int], None],
 ) -> tuple[list[Part], list[Part], dict[str, int]]:
-    """Write a shard's documents as tokens or text: (parts, files under work/, counts)."""
+    """Write a shard's documents as tokens, or as text: (the parts, the files under work/, what was
+    counted).
+    """
     name = shard_name(task.number)
     counts = {"documents": 0, "characters": 0, "bytes": 0, "tokens": 0, "moved": 0}
     parts: list[Part] = []
@@ -222,7 +224,9 @@ def _write(
 
 
 def load_tokenizer(recipe: Recipe, folder: Path, transfer: Transfer) -> Tokenizer | None:
-    """Return the recipe's tokenizer, by a path in `folder` or fetched; None: no [tokens]."""
+    """Return the recipe's tokenizer, by a path in `folder` or fetched; None: the recipe has no
+    [tokens].
+    """
     tokens = recipe.tokens
     if tokens is None:
         return None

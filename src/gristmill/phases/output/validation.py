@@ -28,7 +28,9 @@ def has_hash_of_validation(texts: pa.Array, *, share: float, seed: int) -> np.nd
 
 
 def moves_similar(recipe: Recipe) -> bool:
-    """Return whether documents with a near-duplicate among kept ones leave validation."""
+    """Return whether documents with a near-duplicate among the kept ones are moved from
+    validation.
+    """
     tokens, settings = recipe.tokens, recipe.deduplicate
     asked = tokens is not None and tokens.validation > 0.0 and tokens.order == "shuffled"
     return asked and settings is not None and settings.near is not None

@@ -63,7 +63,9 @@ def read_plan(
 
 
 def is_sound(path: Path) -> bool:
-    """Return whether the plan of a run under way is as written; without a digest it is."""
+    """Return whether the plan of a run under way is as it was written; one without a digest of
+    itself is whatever it says.
+    """
     try:
         data = path.read_bytes()
         if f'"{PROOF}"'.encode() in data:
@@ -159,7 +161,9 @@ def is_current(
     inputs: dict[str, Any],
     tokenizer: Tokenizer | None,
 ) -> bool:
-    """Return whether the corpus is what this recipe, plan and formats give; raw files aside."""
+    """Return whether the finished corpus is what this recipe, plan and format versions give; raw
+    files are not looked at.
+    """
     manifest = finished[0]
     raw = [_planned(shard) for shard in manifest.raw_shards]
     return (
@@ -280,7 +284,9 @@ def write_manifest(state: State, table: dict[str, Any], inputs: dict[str, Any]) 
 
 
 def _withdrawn(state: State) -> bytes | None:
-    """Return the documents that the recipe's lists of withdrawn ones name; None: no list."""
+    """Return the documents that the recipe's lists of withdrawn ones name; None: it names no
+    list.
+    """
     steps = [step for entry in state.recipe.source for step in state.recipe.all_steps(entry.name)]
     lists = {step.list_ for step in steps if isinstance(step, Withdrawn)}
     read = [read_list(Path(state.inputs[name].path).read_bytes(), name) for name in sorted(lists)]

@@ -156,7 +156,9 @@ def check(state: State) -> dict[int, GristmillError]:
 def empty(
     shards: list[PlannedShard], sources: dict[str, Source], raw: dict[int, RawCounts]
 ) -> list[int]:
-    """Return the shards without a byte; behind a limit one of a said kind was not unpacked."""
+    """Return the shards that hold no byte; a shard whose kind is said, behind its source's limit,
+    was not unpacked.
+    """
     said = {number for number in raw if sources[shards[number].source].kind is not None}
     return [
         number
@@ -212,7 +214,9 @@ def is_begun(corpus: Corpus) -> bool:
 
 
 def check_room(corpus: Corpus, shards: Iterable[PlannedShard], *, begun: bool) -> None:
-    """Look at the free space before the work, unless it was begun before. Raises MachineError."""
+    """Look at the free space before the work, not only when it is used up; not where it was begun
+    before. Raises MachineError.
+    """
     needed = sum(shard.size or 0 for shard in shards) * FREE_SHARE
     status = os.statvfs(corpus.root)
     free = status.f_bavail * status.f_frsize
@@ -325,12 +329,16 @@ def _reader(task: ProcessTask, proof: Proof) -> ShardReader | PackReader:
 
 
 def _counted(counts: dict[str, Any], before: int) -> RawCounts:
-    """Return what was counted of a raw shard, without documents `before` those it is read for."""
+    """Return what was counted of a raw shard, without the documents `before` those that it is read
+    for.
+    """
     return msgspec.convert(counts | {"documents": counts["documents"] - before}, RawCounts)
 
 
 def _named(steps: Steps) -> list[NamedStep]:
-    """Return the steps as calls; a worker loads their models and lists once, not by shard."""
+    """Return the steps as calls. What they load (models, lists of millions) a worker loads once and
+    not for each shard.
+    """
     made = {}
     for step in steps.made():
         inputs = {location: steps.inputs[location] for location in step.inputs().values()}

@@ -81,7 +81,9 @@ def redecide(
 
 
 def before(reasons: pa.Array, names: Sequence[str]) -> np.ndarray:
-    """Of each verdict the place of the step that dropped it: -1 unreadable, len(names) kept."""
+    """Of each verdict the place of the step that dropped its document: -1 it was no readable one,
+    len(names) no step did.
+    """
     places = {name: place for place, name in enumerate(names)}
     encoded = reasons.dictionary_encode()
     of_word = np.array(

@@ -33,7 +33,9 @@ from gristmill.tables import schema
 
 
 def usable(corpus: Corpus, record: Record[Any], measuring: str) -> bool:
-    """Return whether a shard was last measured the same, and its files are there, unchanged."""
+    """Return whether the last processing of a shard measured the same, and all that it wrote is
+    there, byte for byte.
+    """
     if record.counts.measuring != measuring or not record.work:
         return False
     return all(damage(path, part.sha256, part.size) is None for path, part in corpus.files(record))
@@ -285,7 +287,9 @@ def _less(measures: pa.RecordBatch, reached: np.ndarray, steps: Sequence[Step]) 
 
 
 def _select_samples(samples: pa.Table, verdicts: pa.RecordBatch) -> pa.RecordBatch:
-    """Return stored samples among some rows, with their reasons now, if the step is the same."""
+    """Return the stored samples among some rows, with the reasons and values that they have now, if
+    their step is the same.
+    """
     numbers = verdicts["document"].to_numpy()
     held = samples["document"].to_numpy()
     some = samples.filter(pa.array((held >= numbers[0]) & (held <= numbers[-1]))).combine_chunks()

@@ -89,7 +89,9 @@ def folders(settings: Deduplicate) -> list[str]:
 
 
 def refuse_appended(settings: Deduplicate | None, finished: Manifest | None, shards: int) -> None:
-    """Raise RecipeError where a corpus would grow in which later documents drop earlier ones."""
+    """Raise RecipeError where a finished corpus would grow although its order lets later documents
+    drop earlier ones.
+    """
     if (
         settings is not None
         and settings.order != "plan"
@@ -245,7 +247,9 @@ def _write_similar(
     drops: pa.Table,
     filtered: np.ndarray | None,
 ) -> list[Part]:
-    """Write kept documents with a kept near-duplicate; nothing where these are not looked for."""
+    """Write the kept documents with a near-duplicate among the kept ones; nothing where near
+    duplicates are not looked for.
+    """
     if settings.near is None:
         return []
     dropped = np.union1d(drops["document"].to_numpy(), [] if filtered is None else filtered)
@@ -286,7 +290,9 @@ def _copy(corpus: Corpus, path: Path) -> Part:
 
 
 def shard_scopes(state: State) -> list[int]:
-    """Of each processed shard with which it is compared: 0 all, or its source's place, from 1."""
+    """Of each shard that was processed, in order, with which others it is compared: 0 all, or the
+    place of its source, from 1.
+    """
     recipe, processed = state.recipe, state.of(PROCESS)
     if recipe.deduplicate is None or recipe.deduplicate.scope != "source":
         return [0] * len(processed)

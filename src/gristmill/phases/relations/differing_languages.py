@@ -67,7 +67,9 @@ def find_differing(settings: Deduplicate, tables: Iterable[ShardTables]) -> Diff
 
 
 def _entry(settings: Deduplicate, label: str) -> tuple[bool, bool, float | None]:
-    """Of a language whether texts are looked up, whether compared, and its own threshold."""
+    """Of a language whether its texts are looked up, whether they are compared, and its threshold
+    where it has one.
+    """
     entry = (settings.by_language or {})[label]
     if entry is False:
         return False, False, None

@@ -44,7 +44,9 @@ class LineCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CountTask(msgspec.Struct, frozen=True, kw_only=True):
-    """All that counting a shard's lines needs; another limit of how often counts nothing again."""
+    """All that counting a shard's lines needs. How often a line may occur is not in it: another
+    limit counts nothing again.
+    """
 
     root: Runtime[str]
     number: int

@@ -213,7 +213,9 @@ class SpanCut(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str  # of the list
 
     def key(self) -> dict[str, object]:
-        """Return what its bytes depend on: the list's rows about other shards do not count."""
+        """Return what its bytes depend on: the list's rows that are about other shards do not
+        count.
+        """
         return {"rows": self.rows, "settings": without_defaults(self.settings)}
 
     def cutter(self, path: Path) -> SpanCutter:
@@ -224,7 +226,9 @@ class SpanCut(msgspec.Struct, frozen=True, kw_only=True):
 def span_cuts(
     settings: Deduplicate | None, path: Path, sha256: str, numbers: list[int]
 ) -> dict[int, SpanCut]:
-    """Return what a recipe's settings cut out of each shard; `path` is where the list lies."""
+    """Return what is cut out of each shard by a recipe's settings; `path` is where the list
+    lies.
+    """
     if settings is None or settings.substrings is None:
         return {}
     return {

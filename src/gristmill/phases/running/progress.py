@@ -85,7 +85,9 @@ class PhaseProgress:
         self._show({"event": "line", "text": text})
 
     def transfers(self, shards: list[dict[str, Any]], came: int, left: int | None) -> None:
-        """How far downloads are: those under way, the bytes that came, about how many are left."""
+        """How far downloads are: each that is under way, the bytes that came in all, about how many
+        are still to come.
+        """
         self._bytes = came
         seconds = time.monotonic() - self._start
         self._show(

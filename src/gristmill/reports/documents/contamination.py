@@ -116,7 +116,9 @@ def _mask(benchmark: str | None, item: str | None) -> pc.Expression:
 
 
 def _best(rows: pa.Table) -> pa.Table:
-    """Of each document and item the row of highest overlap; highest first, then by document."""
+    """Of each document and item the row with the highest overlap: an item has several parts.
+    Highest first, then by document.
+    """
     order = pc.sort_indices(
         rows,
         [

@@ -30,7 +30,9 @@ class DocumentMap:
 
     @classmethod
     def fitted(cls, texts: Iterable[pa.Array]) -> "DocumentMap":
-        """Return a map of documents like these: of the first FITTED texts that are not empty."""
+        """Return a map of documents like these; of batches of texts, the first FITTED that are not
+        empty are read.
+        """
         held, rows = [np.empty((0, BUCKETS), np.float32)], 0
         for some in texts:
             vectors = _counts(some)
@@ -60,7 +62,9 @@ class DocumentMap:
 
 
 def _axes(centred: np.ndarray) -> np.ndarray:
-    """Return the two directions in which rows (n, BUCKETS) differ most: (BUCKETS, 2)."""
+    """Return the two directions in which rows (n, BUCKETS) differ most: (BUCKETS, 2), the first one
+    more than the second.
+    """
     return np.linalg.eigh(centred.T @ centred)[1][:, :-3:-1]
 
 

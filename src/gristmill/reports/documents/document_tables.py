@@ -37,7 +37,9 @@ DOMAINS = pa.schema([("domain", pa.string()), ("documents", pa.int64()), ("token
 
 
 def _rows(path: Path) -> int:
-    """Return the rows of a raw shard up to the last one with a verdict."""
+    """Return the rows of a raw shard up to the last one with a verdict; records that are no
+    documents have none.
+    """
     metadata = pq.read_metadata(path)
     column = metadata.schema.names.index("document")
     last = [
@@ -65,7 +67,9 @@ class RowValues:
         self.values = np.memmap(self._file, dtype, "r+", shape=(size,)).view(np.ndarray)
 
     def places(self, documents: np.ndarray) -> np.ndarray:
-        """Return where documents (n,) int64 are in `values`. Raises VerificationError: nowhere."""
+        """Return where the documents (n,) int64 are in `values`. Raises VerificationError for one
+        that no raw shard has.
+        """
         documents = np.where(documents < 0, ~documents, documents)  # withdrawn
         shards, rows = documents >> schema.ROW_BITS, documents & (schema.MOST_ROWS - 1)
         inside = (shards >= 0) & (shards < len(self.starts) - 1)
@@ -186,7 +190,9 @@ class Domains:
         self.tokens.values[self.tokens.places(documents)] += tokens
 
     def largest(self, top: int) -> tuple[int, list[DomainCounts]]:
-        """Return how many domains there are, and those with most tokens; of equals by name."""
+        """Return how many domains there are, and those with the most tokens; of equal ones the
+        first by name.
+        """
         held = DOMAINS.empty_table()
         for shard, path in _tables(self._corpus, "verdicts"):
             held = _summed(pa.concat_tables([held, self._of_shard(shard, path)]))

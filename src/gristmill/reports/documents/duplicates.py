@@ -147,7 +147,9 @@ def _table(counted: Counter[str]) -> dict[str, Any]:
 
 
 def _sizes(copies: Path, kept: int) -> list[dict[str, int]]:
-    """Return clusters by size, in powers of two: 1, 2, 3 to 4, 5 to 8 ..., up to the largest."""
+    """Return clusters by size, in powers of two: 1, 2, 3 to 4, 5 to 8 and so on, up to the largest
+    one.
+    """
     bins, documents = np.zeros(65, np.int64), np.zeros(65, np.int64)
     for batch in clusters.own(copies):
         sizes = batch["copies"].to_numpy() + 1
@@ -242,7 +244,9 @@ def _texts(state: _CorpusFiles, shown: list[int], result: list[dict[str, Any]]) 
 
 
 def _normalised(text: str) -> dict[str, str]:
-    """Return a text's lines by their normalised form, if it is not empty; of equals the first."""
+    """Return the lines of a text by their normalised form, if it is not empty; of equal ones the
+    first.
+    """
     lines = text.splitlines()
     offsets, data = compared(*utf8_buffers(pa.array(lines, pa.string())), "signs")
     forms = view_strings(offsets.astype(np.int32), data).to_pylist()

@@ -342,7 +342,9 @@ class _ExploredDocuments:
 
 
 def _mixed(numbers: np.ndarray, seed: int) -> np.ndarray:
-    """Return a keyed hash of numbers (n,) uint64: (n,) uint64 (SplitMix64; Steele et al. 2014)."""
+    """Return a keyed hash of numbers (n,) uint64: (n,) uint64 (SplitMix64; Steele, Lea, Flood
+    2014).
+    """
     state = numbers + np.uint64((seed * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) % 2**64)
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

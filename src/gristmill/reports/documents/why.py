@@ -143,7 +143,9 @@ def _parent_field(manifest: Manifest, source: str) -> str:
 
 
 def _in_tokens(root: Path, manifest: Manifest, source: str, document: int) -> dict[str, int]:
-    """Return how often a document is in its source's token shards: by where a copy begins."""
+    """Return how often a document is in the token shards of its source: by the shard in which a
+    copy begins.
+    """
     counts: dict[str, int] = {}
     last: dict[str, int] = {}  # by folder and split: the number that ends the shard before
     for part in manifest.parts:

@@ -36,7 +36,9 @@ PIN = re.compile("#sha256=([0-9a-f]{64})")
 
 
 def check_consistency(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
-    """Return differences between the manifest and its parts; `sound` are intact parts' paths."""
+    """Return the differences between the manifest and its parts; `sound` are the paths of intact
+    parts.
+    """
     wrong = []
     wrong += _against(root, sound, FUNNEL, "funnel", manifest.funnel)
     wrong += _against(root, sound, PLAN, "raw_shards", _planned(manifest))
@@ -110,7 +112,9 @@ def _check_import(path: Path, name: str, stated: TokenFormat, ends: np.ndarray) 
 
 
 def stated_by_tokenizer(root: Path, manifest: Manifest, sound: set[str]) -> TokenFormat | None:
-    """Return what `tokens` would say of a corpus of format 1; None: tokenizer not readable."""
+    """Return what `tokens` would say of a corpus of format 1; None where its tokenizer cannot be
+    read.
+    """
     names = [part.path for part in manifest.parts if part.path.startswith("tokenizer/")]
     if not names or names[0] not in sound:
         return None
@@ -147,7 +151,9 @@ def _token_format(root: Path, manifest: Manifest, sound: set[str]) -> list[str]:
 
 
 def check_links(root: Path) -> list[str]:
-    """Return the links among a corpus' files: a link is an error: its target is elsewhere."""
+    """Return the links among a corpus' files: a link is an error, as its target is somewhere
+    else.
+    """
     names = [path.relative_to(root).as_posix() for path in links(root, work=False)]
     return [
         f"{name}: a link, and not the {'file' if name in PROOFS else 'part or folder'} itself"

@@ -139,7 +139,9 @@ def check_size(root: Path, part: Part) -> None:
 
 
 def finished(root: Path) -> tuple[Manifest, bytes]:
-    """Return a corpus' manifest and its bytes; check its lock. Raises VerificationError."""
+    """Return a corpus' manifest and its bytes, after checking its lock. Raises
+    VerificationError.
+    """
     if not root.is_dir():
         refuse_store(root)
         raise VerificationError(f"{root}: no such folder")

@@ -81,7 +81,9 @@ def measured(
     limits: Mapping[str, list[Check]],
     edges_of: Mapping[str, tuple[bool, list[float]]] | None = None,
 ) -> MeasureTable:
-    """Return the distributions of numeric measures, over the edges of `edges_of` if given."""
+    """Return the distributions of all numeric measures; with `edges_of`, those of another corpus,
+    over the same edges.
+    """
     names = [name for name, kind in columns.items() if "." in name and _is_number(kind)]
     whole = {name: bool(pa.types.is_integer(columns[name])) for name in names}
     ranges = [
@@ -242,7 +244,9 @@ def _counts_lower(checks: list[Check]) -> bool:
 
 
 def _counts_upper(checks: list[Check]) -> bool:
-    """Return whether a limit, or a measure's bins without one, need how many are up to an edge."""
+    """Return whether a limit, or the bins of a measure without one, need how many are up to an
+    edge.
+    """
     return not _counts_lower(checks) or any(check.broken in ("<=", ">") for check in checks)
 
 

@@ -41,7 +41,9 @@ class ShownCluster(NamedTuple):
 
 
 def pairs(tables: CorpusTables) -> list[Pair]:
-    """Return near duplicates to look at: half the least alike, half the first by a hash."""
+    """Return near duplicates to look at: half are those that are the least alike, half the first by
+    a hash of their numbers.
+    """
     if not tables.has("verdicts") or not tables.has("copies"):
         return []
     near = (

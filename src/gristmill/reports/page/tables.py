@@ -38,7 +38,9 @@ class CorpusTables:
     """A corpus' tables, by the names of their folders. Close it."""
 
     def __init__(self, corpus: Path | str) -> None:
-        """Raise VerificationError where the corpus is not finished, or a part is not as written."""
+        """Raise VerificationError where the corpus is not finished, or a part is not what the
+        manifest says.
+        """
         self.root = Path(corpus)
         self.manifest, data = finished(self.root)
         self.digest = make_lock(data).decode().split()[0]
@@ -95,7 +97,9 @@ class CorpusTables:
         return [path for path in paths if path.relative_to(self.root).as_posix() in known]
 
     def columns(self, folder: str) -> dict[str, Any]:
-        """Return the columns of a folder's parts with their Arrow types, by the first with each."""
+        """Return the columns of a folder's parts with their Arrow types; of the first that has
+        each.
+        """
         columns: dict[str, Any] = {}
         for path in self.paths(f"{folder}/"):
             try:

@@ -32,7 +32,9 @@ def limits(tables: CorpusTables, columns: Mapping[str, Any]) -> dict[str, list[C
 
 
 def judging_steps(tables: CorpusTables) -> list[Step]:
-    """Return the stored recipe's steps that judge before deduplication, without custom code."""
+    """Return the steps of the stored recipe that judge before deduplication, without custom
+    code.
+    """
     stored = tables.manifest.recipe.get("step", [])
     steps = [make_step(place, table) for place, table in enumerate(stored) if not is_custom(table)]
     return [step for step in steps if not is_post_dedup(step)]

@@ -149,7 +149,9 @@ def _check_code(loaded: Loaded, manifest: Manifest) -> None:
 
 
 def _inputs(loaded: Loaded, manifest: Manifest) -> dict[str, Input]:
-    """Return what whole-corpus rules read. Raises RecipeError if it is not the corpus' own."""
+    """Return what rules about the whole corpus read. Raises RecipeError where it is not what the
+    corpus was made with.
+    """
     inputs: dict[str, Input] = {}
     transfer = Transfer(Cache(Path(default_cache()).absolute()), Settings())
     try:
@@ -194,7 +196,9 @@ def _judged(
 def _shard(
     root: Path, name: str, steps: Sequence[Step], corpus_filtered: set[str], *, everything: bool
 ) -> _RejudgedShard:
-    """Decide again for a shard; `corpus_filtered` are reasons that the whole corpus gave."""
+    """Decide again for a shard; `corpus_filtered` are reasons that no step gave, but the corpus as
+    a whole.
+    """
     reasons: Counter[str] = Counter()
     blocks: list[tuple[np.ndarray, ...]] = [
         tuple(np.empty(0, kind) for kind in (np.int64, bool, bool, bool))

@@ -322,7 +322,9 @@ def _factors(recipe: Recipe, sizes: dict[Row, float], run: SampleRun) -> dict[st
 
 
 def line(small: SampleRun, run: SampleRun, phase: str) -> tuple[float, float]:
-    """Return (fixed, each): a phase's processor seconds are fixed + each * documents, in both."""
+    """Return (fixed, each): a phase's processor seconds are fixed + each * documents, in both
+    runs.
+    """
     (least, first), (most, last) = (
         (sample.total("documents"), sample.phases.get(phase, 0.0)) for sample in (small, run)
     )

@@ -52,7 +52,9 @@ def choose(recipe: Recipe, rows: list[Row], size: int) -> list[tuple[Row, int]]:
 
 
 def take_packed(shard: PlannedShard, folder: Path, length: int) -> list[SampledShard]:
-    """Return files of a pack, about `length` bytes, and enough of them to be packed again."""
+    """Return files of a pack with about `length` bytes together, and enough of them to be packed
+    again.
+    """
     taken: list[SampledShard] = []
     for file in shard.files:
         if length <= 0 and len(taken) > MANY:

@@ -70,7 +70,9 @@ def _best_fit(lengths: dict[str, Lengths], sequence_length: int) -> list[dict[st
 
 
 def warnings(result: dict[str, Any]) -> list[str]:
-    """Return warnings of a result, none of one document a sequence, a comparison."""
+    """Return warnings of a result; one document a sequence is shown for comparison, and never
+    warned of.
+    """
     messages = []
     for row in result["packings"]:
         shown = f"{row['name']}, sequences of {result['sequence_length']:,} tokens"

@@ -158,7 +158,9 @@ def _count(
 def _sort_languages(
     rows: list[dict[str, Any]], languages: Languages, domains: Domains | None
 ) -> list[dict[str, Any]]:
-    """Return the rows of languages, most tokens first, with their documents where known."""
+    """Return the rows of languages, most tokens first, with their documents where these are
+    known.
+    """
     if domains is not None:
         counted = languages.documents(domains.tokens).tolist()
         documents = dict(zip(languages.names, counted, strict=True))
@@ -218,7 +220,9 @@ def _top(counts: np.ndarray, texts: TokenTexts | None, top: int) -> list[dict[st
 def _whole(
     opened: TokenCorpus, texts: TokenTexts | None, tables: dict[str, Any], top: int
 ) -> dict[str, Any]:
-    """Return the figures of the whole corpus. Raises VerificationError if not the funnel's."""
+    """Return the figures of the whole corpus. Raises VerificationError where they are not the
+    funnel's.
+    """
     counts, lengths, funnel = tables["counts"], tables["lengths"], opened.manifest.funnel
     tokens, documents = int(counts.sum()), int(lengths.documents.sum())
     # Withdrawn documents are no longer kept, and their end-of-text tokens are in the shards.

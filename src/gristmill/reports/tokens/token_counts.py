@@ -45,7 +45,9 @@ class Lengths(NamedTuple):
         return Lengths(tokens, documents)
 
     def quantile(self, share: float) -> int:
-        """Return the least length that this share of documents does not exceed; of none 0."""
+        """Return the least length that this share of the documents does not exceed; of no documents
+        0.
+        """
         if not len(self.tokens):
             return 0
         ends = np.cumsum(self.documents)

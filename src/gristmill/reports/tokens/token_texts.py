@@ -11,7 +11,9 @@ from gristmill.tokens.token_bytes import TokenBytes
 
 
 class TokenTexts:
-    """Bytes and characters of each token (tokens/token_bytes.py); marks stand for none."""
+    """Bytes and characters of each token (tokens/token_bytes.py). The tokens that mark documents
+    stand for none.
+    """
 
     def __init__(self, known: TokenBytes, marks: Sequence[int]) -> None:
         """`marks` are the tokens that end or begin documents."""
@@ -38,7 +40,9 @@ class TokenTexts:
         return int(counts @ self._characters) - led
 
     def spelling(self, token: int) -> dict[str, str | None]:
-        """Return a token's `text` (null: no UTF-8 by itself) and `bytes`, in hexadecimal."""
+        """Return a token's `text` (null: its bytes are not UTF-8 by themselves) and `bytes`, in
+        hexadecimal.
+        """
         spelled = self._known.shown[token]
         try:
             return {"text": spelled.decode(), "bytes": spelled.hex()}

@@ -68,7 +68,9 @@ def _parse(line: bytes) -> _ArcHeader | None:
 
 
 def _line(data: bytes, at: int) -> bytes | None:
-    """Return the line that starts here, without its end; None where it is too long or endless."""
+    """Return the line that starts here, without its end; None where it is longer than any record's
+    or has no end.
+    """
     end = data.find(b"\n", at, at + MAX_LINE)
     return None if end < 0 else data[at:end]
 
@@ -177,7 +179,9 @@ def _give(header: _ArcHeader, body: bytes, begin: int, rows: RowCollector, field
 
 
 def _ends_well(window: Window, length: int) -> bool:
-    """Return whether a block of this length ends at a record's line or the stretch's end."""
+    """Return whether a block of this length is followed by a record's line, blank lines between, or
+    by the end of the stretch.
+    """
     window.have(length + MAX_LINE)
     at = window.at + length
     rest = window.data[at : at + MAX_LINE].lstrip(b"\r\n")
@@ -193,7 +197,9 @@ def _ends_well(window: Window, length: int) -> bool:
 def _pass_over(
     window: Window, rows: RowCollector, fields: Fields, header: _ArcHeader, begin: int
 ) -> bool:
-    """Step over a block over the limit, or whose length lies. False: the stretch ended inside."""
+    """Step over a block that is over the limit; it may as well be that its length lies. False where
+    the stretch ended inside it.
+    """
     passed = window.skip(header.length + 1)
     if passed == "cut":
         return False

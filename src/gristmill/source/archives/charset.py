@@ -169,7 +169,9 @@ def _labels(data: bytes, named: str | None) -> list[str]:
 
 
 def _choose(data: bytes, labels: list[str]) -> tuple[str, str]:
-    """Return the charset of bytes beyond ASCII, and their text; `labels` by weight."""
+    """Return the charset of bytes beyond ASCII, and their text; `labels` in the order of their
+    weight.
+    """
     if (text := _strictly(data, "utf-8")) is not None:
         return "utf-8", text
     # Of what cannot be weighed.

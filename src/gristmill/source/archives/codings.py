@@ -33,7 +33,9 @@ _BROKEN: tuple[Any, ...] = (igzip_lib.error, brotli.error, zstd.ZstdError, EOFEr
 
 
 class Undecodable(Exception):
-    """A body that cannot be decoded; the argument is the verdict's reason: bad_encoding or bomb."""
+    """A body that cannot be decoded; the argument is the reason in the verdict: bad_encoding or
+    bomb.
+    """
 
 
 def decode(body: bytes, declared: Sequence[str], most: int) -> bytes:
@@ -61,7 +63,9 @@ def decode(body: bytes, declared: Sequence[str], most: int) -> bytes:
 
 
 def _is_plain(body: bytes) -> bool:
-    """Return whether a body is text without coding: 256 coded bytes have a control character."""
+    """Return whether a body is text, without a coding: among 256 coded bytes there is practically
+    always a control character.
+    """
     head = body[:1024]
     if len(head.translate(None, _CONTROL)) < len(head):
         return False
@@ -118,7 +122,9 @@ def _members(body: bytes, make: Callable[[], Any], most: int) -> bytes:
 
 
 def _cut(out: list[bytes]) -> bytes:
-    """Return the output of a coding that was cut off; nothing if cut before its first byte."""
+    """Return the output of a coding that was cut off; nothing if it was cut before its first
+    byte.
+    """
     whole = b"".join(out)
     if not whole:
         raise Undecodable("bad_encoding")

@@ -78,7 +78,9 @@ class FlawlessRecords:
         return True
 
     def _without_heads(self, data: bytes, records: np.ndarray, stop: int) -> tuple[int, int]:
-        """Return how many records are before the first with a head in its block; where that is."""
+        """Return the number of records before the first with a head in its block; where that
+        begins.
+        """
         for number, record in enumerate(records.tolist()):
             block = record[framing.BLOCK], record[framing.BLOCK + 1]
             if next(self._heads_within(data, *block), None) is not None:

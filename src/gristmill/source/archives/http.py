@@ -34,7 +34,9 @@ class HttpResponse(NamedTuple):
         return value.decode("utf-8", "replace") if value else None
 
     def codings(self) -> list[str]:
-        """Return the codings of the body by its headers, in their order; `chunked` is one."""
+        """Return the codings of the body by its headers, in the order of their application;
+        `chunked` is one of them.
+        """
         both = b",".join(
             self.headers.get(name, b"") for name in (b"content-encoding", b"transfer-encoding")
         )
@@ -110,7 +112,9 @@ def unchunked(body: bytes) -> bytes:
 
 
 def media_type(value: str | None) -> str | None:
-    """Return the media type of a Content-Type, in lower case, without parameters; None: none."""
+    """Return the media type of a Content-Type, in lower case, without parameters; None: there is
+    none.
+    """
     if value is None:
         return None
     match = _MEDIA.match(value.strip().lower())

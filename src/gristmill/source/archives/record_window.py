@@ -155,7 +155,9 @@ class Window:
                 return False
 
     def seek_record(self, *, here: bool = False) -> None:
-        """Go to the next record's first line, or the stretch's end; `here`: from this place on."""
+        """Go to the next record's first line, or to the end of the stretch. `here`: the record may
+        start at the current place.
+        """
         if here:
             self.have(self._framing.overlap)
             if self._framing.starts(self.data, self.at):

@@ -124,7 +124,9 @@ def _folded(block: bytes) -> dict[bytes, bytes]:
 
 
 def _head(data: bytes, at: int) -> tuple[int, int] | None:
-    """Return where a record's head ends and its block starts; None: not in `data`."""
+    """Return the places of the end of a record's head and the start of its block; None: not in
+    `data`.
+    """
     # Plain searches in the size of most heads: they take a tenth of the time of the pattern.
     crlf = data.find(b"\r\n\r\n", at, at + USUAL)
     if crlf >= 0 and data.find(b"\n\n", at, crlf) < 0 and data.find(b"\n\r\n", at, crlf + 1) < 0:
@@ -321,7 +323,9 @@ def _skip_block(
 
 
 def detect(head: Head, fields: Fields) -> str | None:
-    """Return archives, in any of the first stretches: damage in a member hides no other."""
+    """Return archives, in any of the first stretches: damage in one member does not hide the
+    others.
+    """
     for stretch in head.stretches:
         start = stretch.lstrip(b"\r\n")
         if starts(start):

@@ -170,7 +170,9 @@ def add_batch(
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield a batch, halved until each part is small or a row; with its size in bytes."""
+    """Yield a batch, halved until each part is small or one row; with the size of each part in
+    bytes.
+    """
     weight = sum(_weight(column) for column in batch.columns)
     if weight <= READ_BYTES or len(batch) <= 1:
         yield batch, weight
@@ -181,7 +183,9 @@ def _parts(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
 
 
 def _weight(column: pa.Array) -> int:
-    """Return the bytes of a column's values; of a dictionary or view at each use."""
+    """Return the bytes of a column's values. A value of a dictionary or a view counts as often as
+    it is used.
+    """
     column = _storage(column)
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -367,7 +371,9 @@ def _is_finite(column: pa.Array) -> bool:
 
 
 def _joined(columns: dict[str, pa.Array], rows: int) -> pa.Array | None:
-    """Return the same for plain strings, whole numbers and booleans; None: there are others."""
+    """Return the same, of strings without a sign that JSON escapes, whole numbers and booleans;
+    None: there are others.
+    """
     members: list[tuple[str, pa.Array, str]] = []  # what stands before a value, and behind it
     for name, column in columns.items():
         if column.null_count == rows:
@@ -418,7 +424,9 @@ def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _is_representable(column: pa.Array) -> bool:
-    """Return whether Python can represent each value: not nanoseconds and distant years."""
+    """Return whether Python can represent each value: it cannot for nanoseconds and for distant
+    years.
+    """
     try:
         column.to_pylist()
     except (ValueError, OverflowError):

@@ -76,7 +76,9 @@ class FlawlessLines:
 
 
 def _extras(columns: JsonColumns, count: int) -> list[str | None]:
-    """Return the other fields of each line, as jsonl.py writes them, while they are JSON."""
+    """Return the other fields of each line, as jsonl.py writes them; up to the first that are not
+    JSON.
+    """
     ends = columns.ends[: count + 1, OTHERS].tolist()
     others = columns.others[: ends[-1]].tobytes()
     extras: list[str | None] = []

@@ -181,7 +181,9 @@ def read_text(
 def read_forced_text(
     pieces: Iterable[bytes | Damage], rows: RowCollector, fields: Fields
 ) -> Iterator[pa.RecordBatch]:
-    """Read a shard as one document by `kind = "text"`: ill-formed UTF-8 becomes U+FFFD."""
+    """Read a shard as one document because the recipe says `kind = "text"`: ill-formed UTF-8
+    becomes U+FFFD.
+    """
     return _read_text(pieces, rows, fields, strict=False)
 
 
@@ -254,7 +256,9 @@ def detect(head: Head, fields: Fields) -> bool:
 
 
 def _whole_lines(head: Head) -> Iterator[bytes]:
-    """Yield the whole lines of a head that are not blank; if none, its last line, cut off."""
+    """Yield the whole lines of a head that are not blank; if there is none, its last line, cut
+    off.
+    """
     given = False
     for number, stretch in enumerate(head.stretches):
         *whole, rest = stretch.removeprefix(BYTE_ORDER_MARK).split(b"\n")

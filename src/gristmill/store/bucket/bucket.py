@@ -68,7 +68,9 @@ class Bucket:
     """
 
     def __init__(self, url: str, kept: str = "What was uploaded is used again") -> None:
-        """`kept`: what an error says is not lost. Send nothing. Raises RecipeError for no URL."""
+        """`kept`: what an error says is not lost. Sends no request. Raises RecipeError if the URL
+        cannot be one.
+        """
         _, host, path, query = split(url)
         prefix = path.strip("/")
         dots = any(piece in ("", ".", "..") for piece in prefix.split("/") if prefix)
@@ -176,7 +178,9 @@ class Bucket:
             )
 
     def put_file(self, key: str, path: Path, sha256: str, size: int, headers: Headers) -> None:
-        """Write an object. Raises VerificationError, writing nothing, if there are other bytes."""
+        """Write an object. Raises VerificationError if the file has other bytes; then nothing was
+        written.
+        """
         import obstore
 
         if size <= BLOCK:

@@ -61,7 +61,9 @@ class Objects:
             return dict(self._sizes)
 
     def put(self, path: Path, sha256: str, size: int) -> None:
-        """Write a file over what may be damaged. Raises VerificationError if it has other bytes."""
+        """Write a file, over what is there: it may be damaged. Raises VerificationError if the file
+        has other bytes.
+        """
         if size <= BLOCK:
             self.bucket.put(self.key(sha256), b"".join(hashed(path, sha256, size)))
         else:

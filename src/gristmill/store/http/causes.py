@@ -33,7 +33,9 @@ def certificate(error: BaseException) -> str:
 
 
 def cause(error: BaseException) -> str:
-    """Return the cause of an error, without the library's words, which may quote secrets."""
+    """Return the cause of an error, without the library's words: they may quote a URL with its
+    secrets.
+    """
     said = {
         "IncompleteRead": "the connection was cut before the promised end",
         "ProtocolError": "the connection was cut",

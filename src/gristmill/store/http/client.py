@@ -77,7 +77,9 @@ class Client:
             raise Stopped
 
     def end(self) -> None:
-        """Stop every thread that fetches: no new request; current ones end at their next byte."""
+        """Stop every thread that fetches: no new request, and current ones end with their next
+        byte.
+        """
         self.stop.set()
         with self._lock:
             for response in self._open:
@@ -119,7 +121,9 @@ class Client:
 
     @contextmanager
     def open(self, request: Request) -> Iterator[Answer]:
-        """Send a request and follow redirects; reuse the connection if the body was read whole."""
+        """Send a request and follow redirects. The connection is reused if the body was read to its
+        end, and closed otherwise.
+        """
         first = origin(request.url)
         with self._slot(first[1]):
             answer = self._ask(request, first)
@@ -251,7 +255,9 @@ class Client:
         return min(usual, max(0.1, (self._hosts.left(origin(url)) or left) / count))
 
     def _checked(self, name: str, answer: Answer) -> Answer:
-        """Return the answer, if its status means a body to read or that nothing changed."""
+        """Return the answer, if its status means that there is a body to read or that nothing
+        changed.
+        """
         status = answer.status
         if status in (200, 206, 304, 416):
             return answer
@@ -315,7 +321,9 @@ def _nearer(request: Request, url: str) -> SourceError:
 
 
 def _redirect(name: str, url: str, location: str) -> str:
-    """Return the URL that a redirect from `url` leads to. Raises SourceError if not allowed."""
+    """Return the URL that a redirect from `url` leads to. Raises SourceError if it may not be
+    followed.
+    """
     try:
         target = urljoin(url, location)
     except ValueError:

@@ -101,7 +101,9 @@ class Download:
             self._joined = False
 
     def _is_current(self) -> bool:
-        """Return whether an earlier run's whole file is still the server's; learn its digest."""
+        """Return whether a whole file of an earlier run, which has no name yet, is still what the
+        server has; learns its digest.
+        """
         if self._promise.sha256 is not None:
             return True  # the digest decides
 
@@ -143,13 +145,17 @@ class Download:
         return Whole(partial.written, partial.checkpoint(), partial.etag, partial.last_modified)
 
     def _was_slow(self, seconds: float, before: int) -> bool:
-        """Return whether an attempt that began at `before` had time and was too slow."""
+        """Return whether an attempt that started with `before` bytes took its time and brought less
+        than the least rate.
+        """
         settings, here = self._client.settings, self._partial.written
         came = here - before if here >= before else here
         return seconds > settings.timeout and came < settings.slowest * seconds
 
     def _why_no_more(self, failures: int, tries: int) -> str | None:
-        """Return why there is no further attempt: they bring nothing, or never end; None: try."""
+        """Return why there is no further attempt: attempts bring nothing, or never end; None if
+        there is one.
+        """
         settings = self._client.settings
         if failures > settings.retries:
             return f"could not be fetched in {failures} tries"
@@ -299,14 +305,18 @@ class Download:
         return last + 1
 
     def _misfit(self, reason: str) -> NoReturn:
-        """An answer that does not fit the bytes here; the second in a row starts over."""
+        """An answer that does not fit the bytes here: the second in a row starts over. The first
+        may be a head that was cut.
+        """
         self._misfits += 1
         if self._misfits > 1:
             self._throw_away()
         raise Again(reason)
 
     def _start(self, answer: Answer) -> int | None:
-        """Begin at byte zero with a 200; return the length, None: the coding shows the end."""
+        """Begin at byte zero with a 200; returns the length, None if only the transfer coding shows
+        the end.
+        """
         length = body_length(answer)
         if length is None and not answer.response.chunked and self._promise.sha256 is None:
             raise Again(

@@ -38,7 +38,9 @@ def nearness(address: str) -> int:
 
 
 def nearest_address(host: str) -> int:
-    """Return how near a host's nearest address is, as resolved here; PUBLIC where it is not."""
+    """Return how near the nearest address of a host is, as this machine resolves its name; PUBLIC
+    where it cannot.
+    """
     try:
         return nearness(host.strip("[]"))
     except ValueError:
@@ -54,7 +56,9 @@ class Hosts:
     """What is known of hosts; safe for threads."""
 
     def __init__(self, seconds: float | None) -> None:
-        """`seconds` for a host's first answer; None: as patient as with known ones."""
+        """`seconds` for a host's first answer; None: as patient with new hosts as with known
+        ones.
+        """
         self._seconds = seconds
         self._lock = threading.Lock()
         self._there: set[Place] = set()

@@ -67,7 +67,9 @@ def _tables(table: Any, key: str) -> list[dict[str, Any]]:
 
 
 def _patterns(config: dict[str, Any]) -> list[str]:
-    """Return the patterns of a configuration: of its training split, or of all without one."""
+    """Return the patterns of a configuration: of its training split, or of all where it has
+    none.
+    """
     folder = str(config.get("data_dir") or "").strip("/")
     files = config.get("data_files")
     if files is None:

@@ -46,7 +46,9 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Hash:
-    """SHA-256 in its own thread: hashing frees the interpreter, and costs the download no time."""
+    """SHA-256 in its own thread: hashing releases the interpreter, so it costs the download no
+    time.
+    """
 
     def __init__(self, digest: Any) -> None:
         self._digest = digest
@@ -118,7 +120,9 @@ class Partial:
         return note if note.url == self._url and note.verified_bytes >= 0 else None
 
     def resume(self) -> bool:
-        """Continue from what an earlier run left, if it is as its checkpoint; else remove it."""
+        """Continue from what an earlier run left, if its bytes are those of its checkpoint; else
+        remove it.
+        """
         note = self.noted()
         if note is None or not self.path.exists():
             self.discard()
@@ -199,7 +203,9 @@ class Partial:
         return note.sha256_prefix
 
     def move(self, target: Path) -> None:
-        """Rename the whole file to `target`; its checkpoint is kept until `forget`."""
+        """Rename the whole file, which has its checkpoint, to `target`; the checkpoint is kept
+        until `forget`.
+        """
         self._close()
         if target.exists() and not self.path.exists():
             return  # a crash came behind the new name

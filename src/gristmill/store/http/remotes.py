@@ -86,7 +86,9 @@ _stores_lock = threading.Lock()
 
 
 def open_store(url: str, *, patient: bool = True) -> tuple[Any, str]:
-    """Return (obstore's store of the bucket, the key); not `patient`: give up within seconds."""
+    """Return (obstore's store of the bucket, the key). If not `patient`, give up a server that does
+    not answer within seconds.
+    """
     scheme, bucket, path, _ = split(url)
     try:
         import obstore.store
@@ -123,7 +125,9 @@ PLAIN_HTTP = {
 
 
 def _plain_http(scheme: str) -> bool:
-    """Return whether the environment allows plain http for stores: emulators, own networks."""
+    """Return whether the environment allows a store over plain http: for emulators, and stores in
+    the own network.
+    """
     azure = scheme in ("az", "azure", "abfs", "abfss")
     address, allowed = PLAIN_HTTP["az" if azure else "s3"]
     default = "true" if os.environ.get(address, "").startswith("http://") else "false"
@@ -146,7 +150,9 @@ def _sign(url: str, method: Literal["GET", "HEAD"]) -> str:
 
 
 def _key(path: str) -> str:
-    """Return the key that a path names: unchanged but for what would end a URL's path."""
+    """Return the key that a path names: unchanged but for the characters that would end a URL's
+    path.
+    """
     return path.replace("%23", "#").replace("%3F", "?").replace("%25", "%")
 
 
@@ -252,7 +258,9 @@ def is_pattern(url: str) -> bool:
 
 
 def expand(remote: Remote, client: Client) -> list[str]:
-    """Return the URLs that match a pattern in a store or on the hub, sorted; others alone."""
+    """Return the URLs that match a pattern in an object store or on the hub, sorted by their bytes;
+    any other URL alone.
+    """
     url = remote.url
     if not is_pattern(url):
         return [url]

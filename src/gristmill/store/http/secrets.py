@@ -69,7 +69,9 @@ def header(name: str, hosts: Collection[str], allowed: Collection[str], where: s
 
 
 def host_names(names: Collection[str]) -> frozenset[str]:
-    """Return the hosts that --allow-host names: HOST, HOST:PORT, bucket. Raises RecipeError."""
+    """Return the hosts that --allow-host names: HOST, HOST:PORT, or a bucket. Raises
+    RecipeError.
+    """
     for name in names:
         if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?", name):
             raise RecipeError(

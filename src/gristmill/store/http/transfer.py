@@ -65,7 +65,9 @@ class Transfer:
     def fetch(
         self, remote: Remote, promise: Promise | None = None, on_progress: OnProgress = _ignore
     ) -> Fetched:
-        """Get a file onto this machine. Raises SourceError if it cannot be had or is another."""
+        """Get a file onto this machine. Raises SourceError, which names it, if it cannot be had or
+        is not what it must be.
+        """
         promise = promise or Promise()
         if remote.url.startswith("file://"):
             return _in_place(remote, promise)
@@ -129,7 +131,9 @@ class Transfer:
                 self._name(remote, partial, whole)
 
     def _name(self, remote: Remote, partial: Partial, whole: Whole) -> Fetched:
-        """Give a whole download its name: the bytes, then the note; then remove the checkpoint."""
+        """Give a whole download its name: first the bytes, then the note, then remove the
+        checkpoint.
+        """
         path = self.cache.object(whole.sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.move(path)

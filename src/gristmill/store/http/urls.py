@@ -44,7 +44,9 @@ def is_url(name: str) -> bool:
 
 
 def split(url: str) -> tuple[str, str, str, str]:
-    """Return (scheme, host with user and port, path, query). Raises SourceError if no URL."""
+    """Return (scheme, host with user and port, path, query). Raises SourceError if it is not a
+    URL.
+    """
     try:
         if url.startswith(WEB) and UNSAFE.search(url):
             raise ValueError(
@@ -60,7 +62,9 @@ def split(url: str) -> tuple[str, str, str, str]:
 
 
 def stored(url: str) -> str:
-    """Return a URL as it is stored: without user, password, signature, secrets, fragment."""
+    """Return a URL as plan, manifest and checkpoint store it: without user, password, signature,
+    secrets and fragment.
+    """
     scheme, host, path, query = split(url)
     if SIGNED.search(query):
         query = ""

@@ -72,7 +72,9 @@ class MarkedBlock(NamedTuple):
 def mark(
     page: PageSource, elements: Elements, blocks: Blocks, kept: np.ndarray, links: bool
 ) -> tuple[list[MarkedBlock], list[int]]:
-    """Return the kept blocks (count,) bool, marked, and each element's token, -1: the page."""
+    """Return the kept blocks (count,) bool, marked, and of each element the token that opened it,
+    -1: the page itself.
+    """
     kinds, names = np.asarray(page.kinds)[: page.many], np.asarray(page.names)[: page.many]
     uses = USES[kinds, names]
     openings = [-1, *np.flatnonzero(uses == ELEMENT_START).tolist()]

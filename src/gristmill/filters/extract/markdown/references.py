@@ -17,7 +17,9 @@ REFERENCE = re.compile(rb"&(?:#(?:[xX]([0-9A-Fa-f]+)|([0-9]+));?|([0-9A-Za-z]+;?
 
 
 def decode(text: bytes, instead: Mapping[bytes, bytes] = NOTHING) -> bytes:
-    """Return text with references replaced, all by `instead` if given; other & stay."""
+    """Return text with what its references stand for, or with what is written `instead` of that; an
+    & that begins none stays.
+    """
     if b"&" not in text:
         return text
     return REFERENCE.sub(lambda match: instead.get(meaning := _meaning(match), meaning), text)
@@ -38,7 +40,9 @@ def _meaning(match: re.Match[bytes]) -> bytes:
 
 
 def _meaning_in_attribute(match: re.Match[bytes]) -> bytes:
-    """Return the meaning; of a name without semicolon before = or a letter it is an address."""
+    """Return the meaning, but of a name without its semicolon before = or a letter: there it is
+    part of an address.
+    """
     name = match[3]
     if name is None or (name in NAMES and name.endswith(b";")):
         return _meaning(match)

@@ -207,7 +207,9 @@ def _margin(items: tuple[ListItem, ...]) -> bytes:
 
 
 def _indent(text: bytes, margin: bytes, is_code: bool) -> bytes:
-    """Return text with a margin before all lines but the first, and blank ones of code."""
+    """Return text with a margin before all lines but the first; blank ones of code end without
+    spaces.
+    """
     if not margin or b"\n" not in text:
         return text
     first, *lines = text.split(b"\n")
