@@ -99,22 +99,20 @@ class Normalise(Step, frozen=True, kw_only=True):
         from gristmill.kernels.unicode.composition import unsettled
 
         urls = self.urls == "drop"
-        if self.form == "NFC":
-            composed = unsettled(*utf8_buffers(texts)) > 0
-        elif self.form == "NFKC":
+        if self.form == "NFKC":
             composed = np.asarray(
                 pc.invert(pc.string_is_ascii(texts)).to_numpy(zero_copy_only=False)
             )
         else:
-            composed = np.zeros(len(texts), bool)
-        if not composed.any():
+            composed = unsettled(*utf8_buffers(texts)) > 0
+        if self.form is None or not composed.any():
             return _tidy(texts, self.control, urls, self.space)
         # Composition sees the text without control characters; what it makes may be white space or
         # part of a URL.
         mask = pa.array(composed)
         simple, simple_urls = _tidy(texts.filter(pc.invert(mask)), self.control, urls, self.space)
         rows, _ = _tidy(texts.filter(mask), self.control, False, False)
-        rows, row_urls = _tidy(_compose(rows, self.form or "NFC"), False, urls, self.space)
+        rows, row_urls = _tidy(_compose(rows, self.form), False, urls, self.space)
         order = np.empty(len(texts), np.int64)
         order[~composed] = np.arange(len(simple))
         order[composed] = len(simple) + np.arange(len(rows))
