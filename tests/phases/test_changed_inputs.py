@@ -227,6 +227,7 @@ def test_without_the_note_every_file_is_read(recipe: Path) -> None:
         again(recipe)
 
 
+@pytest.mark.usefixtures("tiktoken_folder")
 def test_an_append_only_corpus_refuses_with_advice(recipe: Path) -> None:
     tokens = '[tokens]\ntokenizer = "gpt2"\norder = "append"\n'
     recipe.write_text(WITHOUT_TOKENS + tokens)

@@ -11,4 +11,4 @@ def missing(part: str, reason: str) -> None:
     """Skip for want of a part of the surroundings; fail where GRISTMILL_REQUIRE names it."""
     if part in REQUIRED:
         pytest.fail(f"GRISTMILL_REQUIRE names {part!r}, and {reason}", pytrace=False)
-    pytest.skip(reason)
+    pytest.skip(reason, allow_module_level=True)
